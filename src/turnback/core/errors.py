@@ -1,0 +1,312 @@
+"""Every error that Turnback names, once, as a tree; each with a stable code.
+
+The code is the wire value: `code` of a `WsServerErrorEvent` and of an RFC 9457 problem. `status`
+is the HTTP status of that problem. A message is a sentence that says what to do; `data` carries
+what a program needs (never a secret, never bytes of another session).
+
+    TurnbackError
+      Refusal              the command cannot be carried out now; nothing has changed
+        Busy, NothingToRedo, NotOnPath, HeadMoved, EditConflict, RequestConflict,
+        PreconditionFailed, BranchLimit, Archived, NotAvailable, Draining, QueueFull
+      NotFound             in the words for what does not exist
+        SessionNotFound, UnknownTurn, UnknownStep
+      BadInput             the caller's words are wrong
+        InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
+        InvalidEdit, TooLarge, OriginRefused, HostRefused
+      StoreError           the database's part
+        DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, SchemaMismatch
+      RunError             what ends a run
+        ModelFailed, ModelNotConfigured, ToolFailed
+      StartError           what keeps the service from starting
+        EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class TurnbackError(Exception):
+    """The root of all errors that Turnback raises on purpose.
+
+    Args: `message`, one sentence for a person; `data`, JSON values for a program.
+    """
+
+    code: ClassVar[str] = "internal"
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, **data: Any) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+
+
+class Refusal(TurnbackError):
+    """A command that cannot be carried out as things stand; nothing has changed."""
+
+    code = "refused"
+    status = 409
+
+
+class Busy(Refusal):
+    """A run owns the session (protocol.md, rules of HEAD). The sentence contains `busy`."""
+
+    code = "busy"
+
+
+class NothingToRedo(Refusal):
+    """The redo stack is empty."""
+
+    code = "nothing_to_redo"
+
+
+class NotOnPath(Refusal):
+    """The turn or step exists, but not on the path from the root to HEAD."""
+
+    code = "not_on_path"
+
+
+class HeadMoved(Refusal):
+    """`expectedHeadId` is not HEAD."""
+
+    code = "head_moved"
+
+
+class EditConflict(Refusal):
+    """Something that the edit touches has changed since its base; data: base, theirs, yours."""
+
+    code = "edit_conflict"
+
+
+class RequestConflict(Refusal):
+    """A `requestId` or key used again with other content."""
+
+    code = "request_conflict"
+    status = 422
+
+
+class PreconditionFailed(Refusal):
+    """`If-Match` names another content than the one at HEAD."""
+
+    code = "precondition_failed"
+    status = 412
+
+
+class BranchLimit(Refusal):
+    """The session has `max_branch_segments` segments; go on in a new session."""
+
+    code = "branch_limit"
+
+
+class Archived(Refusal):
+    """The session is archived and read-only until it is unarchived."""
+
+    code = "archived"
+
+
+class NotAvailable(Refusal):
+    """A part of the protocol that this server does not offer (`/capabilities` does not name it)."""
+
+    code = "not_available"
+    status = 501
+
+
+class Draining(Refusal):
+    """The server is going down and starts no new run."""
+
+    code = "draining"
+    status = 503
+
+
+class QueueFull(Refusal):
+    """The session's command queue, or another bounded queue, has no room; try again."""
+
+    code = "queue_full"
+    status = 429
+
+
+class NotFound(TurnbackError):
+    """What was named does not exist, or the caller may not know of it."""
+
+    code = "not_found"
+    status = 404
+
+
+class SessionNotFound(NotFound):
+    """No such session for this principal."""
+
+    code = "session_not_found"
+
+
+class UnknownTurn(NotFound):
+    """No such turn reachable from this session."""
+
+    code = "unknown_turn"
+
+
+class UnknownStep(NotFound):
+    """No such step reachable from this session."""
+
+    code = "unknown_step"
+
+
+class BadInput(TurnbackError):
+    """The caller's words are wrong; the message says how to put them right."""
+
+    code = "bad_input"
+    status = 422
+
+
+class InvalidFormat(BadInput):
+    """Not a JSON object of the form asked for."""
+
+    code = "invalid_format"
+    status = 400
+
+
+class UnknownType(BadInput):
+    """A frame whose `type` is not one of the protocol's."""
+
+    code = "unknown_type"
+    status = 400
+
+
+class ContentRequired(BadInput):
+    """A prompt without content."""
+
+    code = "content_required"
+
+
+class MessageIdRequired(BadInput):
+    """A revert that names neither a turn nor a step."""
+
+    code = "message_id_required"
+
+
+class InvalidWorkflow(BadInput):
+    """A document that cannot be held as a workflow; data: `path`."""
+
+    code = "invalid_workflow"
+
+
+class InvalidEdit(BadInput):
+    """An edit that does not fit the workflow it is made on; none of its list was applied."""
+
+    code = "invalid_edit"
+
+
+class TooLarge(BadInput):
+    """Over a limit; data: `limit` (its name in settings) and its value."""
+
+    code = "too_large"
+    status = 413
+
+
+class OriginRefused(BadInput):
+    """A browser page of another origin."""
+
+    code = "origin_refused"
+    status = 403
+
+
+class HostRefused(BadInput):
+    """A `Host` header that is not this server's (DNS rebinding)."""
+
+    code = "host_refused"
+    status = 421
+
+
+class StoreError(TurnbackError):
+    """The database's part in a failure."""
+
+    code = "store_error"
+    status = 503
+
+
+class DatabaseUnavailable(StoreError):
+    """The database cannot be reached, or was lost in the middle of a statement."""
+
+    code = "database_unavailable"
+
+
+class FencedOff(StoreError):
+    """Another holder has raised the session's fence: this run may write nothing more."""
+
+    code = "fenced_off"
+    status = 409
+
+
+class RecordConflict(StoreError):
+    """A record with this id exists and is another."""
+
+    code = "record_conflict"
+    status = 409
+
+
+class SnapshotMissing(StoreError):
+    """A stored workflow cannot be put together again: a part is missing or damaged."""
+
+    code = "snapshot_missing"
+    status = 409
+
+
+class SchemaMismatch(StoreError):
+    """The database is at another migration than this version needs."""
+
+    code = "schema_mismatch"
+
+
+class RunError(TurnbackError):
+    """What ends a run; the turn's last step says so."""
+
+    code = "run_failed"
+    status = 502
+
+
+class ModelFailed(RunError):
+    """The model raised, returned nothing, or took too long."""
+
+    code = "model_failed"
+
+
+class ModelNotConfigured(RunError):
+    """The model's name, address or key is not usable; the message says which setting."""
+
+    code = "model_not_configured"
+    status = 422
+
+
+class ToolFailed(RunError):
+    """A tool call that failed: an error to the model, never the end of the run."""
+
+    code = "tool_failed"
+
+
+class StartError(TurnbackError):
+    """What keeps the service from starting; the message says what to do."""
+
+    code = "start_failed"
+
+
+class EmbeddedUnavailable(StartError):
+    """The embedded PostgreSQL cannot run here; `TURNBACK_DATABASE_URL` names another."""
+
+    code = "embedded_unavailable"
+
+
+class PortBusy(StartError):
+    """The port is taken."""
+
+    code = "port_busy"
+
+
+class AddressRefused(StartError):
+    """A non-loopback address, refused while there is only the one local principal."""
+
+    code = "address_refused"
+
+
+class SettingsInvalid(StartError):
+    """A setting that cannot be used; the message names it."""
+
+    code = "settings_invalid"
