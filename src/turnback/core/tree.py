@@ -1,0 +1,512 @@
+"""The step tree: HEAD, the redo stack, branches, the one run. A command in, events out.
+
+A `Tree` is one session's state in memory. Each command is a method that either returns the events
+it leads to, having changed nothing, or raises a `Refusal`, having changed nothing. The caller
+makes the events durable and then hands them to `Tree.apply`, which cannot fail. The rules are
+those of protocol.md ("Rules of HEAD", "Order") and lineage.md 1.
+
+Only the light half of a step lives here: places, parents, content addresses. What was said is the
+store's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import assert_never
+
+from turnback.core.errors import (
+    BranchLimit,
+    Busy,
+    HeadMoved,
+    NothingToRedo,
+    NotOnPath,
+    Refusal,
+    UnknownStep,
+    UnknownTurn,
+)
+from turnback.core.lineage import (
+    ROOT,
+    ROOT_ID,
+    Branch,
+    Position,
+    branch_off,
+    on_path,
+)
+
+
+class State(StrEnum):
+    """A session's state on the wire (`AgentState`). `UNAVAILABLE` is never stored."""
+
+    AVAILABLE = "AVAILABLE"
+    GENERATING = "GENERATING"
+    STOPPING = "STOPPING"
+    UNAVAILABLE = "UNAVAILABLE"
+
+
+class Role(StrEnum):
+    """Who speaks in a step."""
+
+    USER = "user"
+    AGENT = "agent"
+
+
+class TurnKind(StrEnum):
+    """A prompt and its answer, or a person's own edit of the canvas."""
+
+    PROMPT = "prompt"
+    EDIT = "edit"
+
+
+class EndReason(StrEnum):
+    """Why a turn's last record is its last."""
+
+    COMPLETE = "complete"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    LIMIT = "limit"
+    INTERRUPTED = "interrupted"
+
+
+class TurnStatus(StrEnum):
+    """Where a turn stands."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    STOPPED = "stopped"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+STATUS_OF_END = {
+    EndReason.COMPLETE: TurnStatus.COMPLETE,
+    EndReason.STOPPED: TurnStatus.STOPPED,
+    EndReason.FAILED: TurnStatus.FAILED,
+    EndReason.LIMIT: TurnStatus.STOPPED,
+    EndReason.INTERRUPTED: TurnStatus.INTERRUPTED,
+}
+
+
+class Cause(StrEnum):
+    """What moved HEAD without a run."""
+
+    REVERT = "revert"
+    REDO = "redo"
+    CHECKOUT = "checkout"
+    EDIT = "edit"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The light half of a record.
+
+    `index` is its place in the turn (0 is the user's), `before` and `after` are content addresses
+    of workflows, `end_reason` is set on the record that ends a turn.
+    """
+
+    id: str
+    branch_id: str
+    seq: int
+    parent_id: str
+    turn_id: str
+    index: int
+    role: Role
+    before: str
+    after: str
+    end_reason: EndReason | None = None
+
+    @property
+    def position(self) -> Position:
+        return Position(self.branch_id, self.seq, self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn. `effective_index` counts the turns before it on its path; `first` is its first record."""
+
+    id: str
+    kind: TurnKind
+    status: TurnStatus
+    first: Position
+    effective_index: int
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BranchStarted:
+    branch: Branch
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    turn: Turn
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    turn_id: str
+    status: TurnStatus
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """Told to everyone as a status frame."""
+
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class StepAppended:
+    """HEAD moves to the new step. Told to everyone as a step frame."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class HeadMoved:
+    """HEAD moves to a record that is there already. Told to everyone as a head-change frame."""
+
+    to: Position
+    workflow: str
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class RedoPushed:
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class RedoPopped:
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class RedoCleared:
+    pass
+
+
+Event = (
+    BranchStarted
+    | TurnStarted
+    | TurnEnded
+    | StateChanged
+    | StepAppended
+    | HeadMoved
+    | RedoPushed
+    | RedoPopped
+    | RedoCleared
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits that the tree itself keeps (settings of the same names)."""
+
+    max_redo_depth: int = 1_000
+    max_branch_segments: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class NewIds:
+    """Ids handed in for what a command may create; those not needed are not used."""
+
+    turn: str
+    step: str
+    branch: str
+
+
+@dataclass(slots=True)
+class Tree:
+    """One session's tree in memory.
+
+    `initial` is the content address of the session's initial workflow. Fill it with `adopt` from
+    stored rows or with `apply` from events; both keep the indexes.
+    """
+
+    session_id: str
+    initial: str
+    limits: Limits = field(default_factory=Limits)
+    state: State = State.AVAILABLE
+    head: Position = ROOT
+    redo_stack: list[Position] = field(default_factory=list)
+    running: str | None = None
+    branches: dict[str, Branch] = field(default_factory=dict)
+    turns: dict[str, Turn] = field(default_factory=dict)
+    turn_keys: dict[str, str] = field(default_factory=dict)
+    steps: dict[str, Step] = field(default_factory=dict)
+    children: dict[str, list[str]] = field(default_factory=dict)
+    newest: dict[str, int] = field(default_factory=dict)
+
+    # -- reading
+
+    @property
+    def workflow(self) -> str:
+        """The content address of the workflow at HEAD."""
+        return self.workflow_at(self.head.step_id)
+
+    def workflow_at(self, step_id: str) -> str:
+        """The content address after `step_id`; the initial one at the root."""
+        return self.initial if step_id == ROOT_ID else self.steps[step_id].after
+
+    @property
+    def can_redo(self) -> bool:
+        return bool(self.redo_stack)
+
+    def step(self, step_id: str) -> Step:
+        """The reachable step of this id. Raises `UnknownStep`."""
+        try:
+            return self.steps[step_id]
+        except KeyError:
+            raise UnknownStep(f"Unknown step: {step_id}") from None
+
+    def position(self, step_id: str) -> Position:
+        """Where a reachable step, or the root sentinel, is. Raises `UnknownStep`."""
+        return ROOT if step_id == ROOT_ID else self.step(step_id).position
+
+    def turn(self, turn_id: str) -> Turn:
+        """The reachable turn of this id. Raises `UnknownTurn`."""
+        try:
+            return self.turns[turn_id]
+        except KeyError:
+            raise UnknownTurn(f"Unknown turn: {turn_id}") from None
+
+    def is_visible(self, step: Step) -> bool:
+        """Whether the step lies on the path from the root to HEAD."""
+        return on_path(self.branches, self.head, step.position)
+
+    def path(self, head: Position | None = None) -> Iterator[Step]:
+        """The steps from `head` (HEAD where None) back to the root, newest first."""
+        step_id = (head or self.head).step_id
+        while step_id != ROOT_ID:
+            step = self.steps[step_id]
+            yield step
+            step_id = step.parent_id
+
+    def tip(self, step_id: str) -> str:
+        """The end of the newest line that goes through `step_id`."""
+        while following := self.children.get(step_id):
+            step_id = following[-1]
+        return step_id
+
+    # -- commands: each returns events or refuses, and changes nothing
+
+    def expect_head(self, step_id: str | None) -> None:
+        """Refuse with `HeadMoved` where the caller's `expectedHeadId` is not HEAD."""
+        if step_id is not None and step_id != self.head.step_id:
+            raise HeadMoved(
+                "HEAD has moved; look at the conversation again before you go on",
+                headId=self.head.step_id,
+            )
+
+    def prompt(self, ids: NewIds, *, key: str | None = None) -> tuple[Event, ...]:
+        """A user's message: its turn and record, and a run that owns the session."""
+        self._refuse_while_busy(
+            "The agent is busy with another prompt; wait for its end or stop it"
+        )
+        return (
+            *self._clear_redo(),
+            *self._start_turn(ids, TurnKind.PROMPT, TurnStatus.RUNNING, self.workflow, key),
+            StateChanged(State.GENERATING),
+            self._first_step(ids, self.workflow, None),
+        )
+
+    def edit(self, ids: NewIds, after: str, *, key: str | None = None) -> tuple[Event, ...]:
+        """A person's own edit of the canvas, which leads to the workflow `after`."""
+        self._refuse_while_busy("Cannot edit while the agent is busy")
+        appended = self._first_step(ids, after, EndReason.COMPLETE)
+        return (
+            *self._clear_redo(),
+            *self._start_turn(ids, TurnKind.EDIT, TurnStatus.COMPLETE, after, key),
+            appended,
+            HeadMoved(appended.step.position, after, Cause.EDIT),
+        )
+
+    def append(self, step_id: str, after: str, end: EndReason | None) -> tuple[Event, ...]:
+        """The running turn's next agent step; with `end` the turn's last."""
+        if self.running is None:
+            raise Refusal("No run is under way in this session")
+        last = self.steps[self.head.step_id]
+        step = Step(
+            id=step_id,
+            branch_id=last.branch_id,
+            seq=last.seq + 1,
+            parent_id=last.id,
+            turn_id=last.turn_id,
+            index=last.index + 1,
+            role=Role.AGENT,
+            before=last.after,
+            after=after,
+            end_reason=end,
+        )
+        if end is None:
+            return (StepAppended(step),)
+        return (
+            StepAppended(step),
+            TurnEnded(step.turn_id, STATUS_OF_END[end]),
+            StateChanged(State.AVAILABLE),
+        )
+
+    def stop(self) -> tuple[Event, ...]:
+        """Ask the run to end. Idle, or stopping already: nothing (protocol.md 1)."""
+        return (StateChanged(State.STOPPING),) if self.state is State.GENERATING else ()
+
+    def revert(self, turn_id: str) -> tuple[Event, ...]:
+        """HEAD to before a turn on the path; the old HEAD goes on the redo stack."""
+        self._refuse_while_busy("Cannot revert while the agent is busy")
+        first = self.steps[self.turn(turn_id).first.step_id]
+        if not self.is_visible(first):
+            raise NotOnPath("Turn is not on the current conversation path")
+        return self._back_before(first)
+
+    def revert_step(self, step_id: str) -> tuple[Event, ...]:
+        """HEAD to before a step on the path; the old HEAD goes on the redo stack."""
+        self._refuse_while_busy("Cannot revert while the agent is busy")
+        step = self.step(step_id)
+        if not self.is_visible(step):
+            raise NotOnPath("Step is not on the current conversation path")
+        return self._back_before(step)
+
+    def redo(self, *, all_: bool = False) -> tuple[Event, ...]:
+        """HEAD to where the last revert left from; with `all_`, the first of those to redo."""
+        self._refuse_while_busy("Cannot redo while the agent is busy")
+        if not self.redo_stack:
+            raise NothingToRedo("Nothing to redo")
+        count = len(self.redo_stack) if all_ else 1
+        to = self.redo_stack[-count]
+        return (
+            RedoPopped(count),
+            HeadMoved(to, self.workflow_at(to.step_id), Cause.REDO),
+        )
+
+    def checkout(self, step_id: str) -> tuple[Event, ...]:
+        """HEAD to any reachable step, or to the root."""
+        self._refuse_while_busy("Cannot check out while the agent is busy")
+        to = self.position(step_id)
+        return (
+            *self._clear_redo(),
+            HeadMoved(to, self.workflow_at(step_id), Cause.CHECKOUT),
+        )
+
+    # -- memory follows what has been committed
+
+    def apply(self, events: Iterable[Event]) -> None:
+        """Follow events that are durable. Never refuses."""
+        for event in events:
+            self._apply(event)
+
+    def adopt(
+        self, *, branches: Iterable[Branch], turns: Iterable[Turn], steps: Iterable[Step]
+    ) -> None:
+        """Take stored rows into an empty tree; `steps` in the order they were written."""
+        for branch in branches:
+            self.branches[branch.id] = branch
+        for turn in turns:
+            self._hold_turn(turn)
+        for step in steps:
+            self._hold_step(step)
+
+    def _apply(self, event: Event) -> None:
+        match event:
+            case BranchStarted(branch):
+                self.branches[branch.id] = branch
+            case TurnStarted(turn):
+                self._hold_turn(turn)
+            case TurnEnded(turn_id, status):
+                turn = self.turns[turn_id]
+                self.turns[turn_id] = Turn(
+                    turn.id, turn.kind, status, turn.first, turn.effective_index, turn.key
+                )
+                self.running = None
+            case StateChanged(state):
+                self.state = state
+            case StepAppended(step):
+                self._hold_step(step)
+                self.head = step.position
+            case HeadMoved(to, _, _):
+                self.head = to
+            case RedoPushed(position):
+                self.redo_stack.append(position)
+                del self.redo_stack[: -self.limits.max_redo_depth]
+            case RedoPopped(count):
+                del self.redo_stack[-count:]
+            case RedoCleared():
+                self.redo_stack.clear()
+            case _:
+                assert_never(event)
+
+    def _hold_turn(self, turn: Turn) -> None:
+        self.turns[turn.id] = turn
+        if turn.key is not None:
+            self.turn_keys[turn.key] = turn.id
+        if turn.status is TurnStatus.RUNNING:
+            self.running = turn.id
+
+    def _hold_step(self, step: Step) -> None:
+        self.steps[step.id] = step
+        self.children.setdefault(step.parent_id, []).append(step.id)
+        self.newest[step.branch_id] = max(step.seq, self.newest.get(step.branch_id, 0))
+
+    # -- parts of commands
+
+    def _refuse_while_busy(self, sentence: str) -> None:
+        if self.state is not State.AVAILABLE:
+            raise Busy(sentence, state=self.state.value)
+
+    def _clear_redo(self) -> tuple[Event, ...]:
+        return (RedoCleared(),) if self.redo_stack else ()
+
+    def _extends(self) -> bool:
+        """Whether a new record goes on HEAD's branch (lineage.md 1)."""
+        branch_id = self.head.branch_id
+        return (
+            branch_id is not None
+            and self.branches[branch_id].session_id == self.session_id
+            and self.newest[branch_id] == self.head.seq
+        )
+
+    def _start_turn(
+        self, ids: NewIds, kind: TurnKind, status: TurnStatus, after: str, key: str | None
+    ) -> tuple[Event, ...]:
+        first = self._first_step(ids, after, None).step.position
+        turn = Turn(ids.turn, kind, status, first, self._next_index(), key)
+        if self._extends():
+            return (TurnStarted(turn),)
+        branch = branch_off(
+            self.branches, self.head, branch_id=ids.branch, session_id=self.session_id
+        )
+        if branch.segment_count > self.limits.max_branch_segments:
+            raise BranchLimit(
+                f"This conversation has parted {self.limits.max_branch_segments} times on the way "
+                "here, its limit (`max_branch_segments`); go on in a new session"
+            )
+        return (BranchStarted(branch), TurnStarted(turn))
+
+    def _next_index(self) -> int:
+        if self.head.branch_id is None:
+            return 0
+        return self.turns[self.steps[self.head.step_id].turn_id].effective_index + 1
+
+    def _first_step(self, ids: NewIds, after: str, end: EndReason | None) -> StepAppended:
+        branch_id = self.head.branch_id if self._extends() else None
+        return StepAppended(
+            Step(
+                id=ids.step,
+                branch_id=branch_id or ids.branch,
+                seq=self.head.seq + 1,
+                parent_id=self.head.step_id,
+                turn_id=ids.turn,
+                index=0,
+                role=Role.USER,
+                before=self.workflow,
+                after=after,
+                end_reason=end,
+            )
+        )
+
+    def _back_before(self, step: Step) -> tuple[Event, ...]:
+        return (
+            RedoPushed(self.head),
+            HeadMoved(self.position(step.parent_id), step.before, Cause.REVERT),
+        )
