@@ -6,7 +6,7 @@ what a program needs (never a secret, never bytes of another session).
 
     TurnbackError
       Refusal              the command cannot be carried out now; nothing has changed
-        Busy, NothingToRedo, NotOnPath, HeadMoved, EditConflict, RequestConflict,
+        Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, RequestConflict,
         PreconditionFailed, BranchLimit, Archived, NotAvailable, Draining, QueueFull
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep
@@ -66,7 +66,7 @@ class NotOnPath(Refusal):
     code = "not_on_path"
 
 
-class HeadMoved(Refusal):
+class StaleHead(Refusal):
     """`expectedHeadId` is not HEAD."""
 
     code = "head_moved"

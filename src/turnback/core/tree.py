@@ -19,10 +19,10 @@ from typing import assert_never
 from turnback.core.errors import (
     BranchLimit,
     Busy,
-    HeadMoved,
     NothingToRedo,
     NotOnPath,
     Refusal,
+    StaleHead,
     UnknownStep,
     UnknownTurn,
 )
@@ -123,7 +123,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn. `effective_index` counts the turns before it on its path; `first` is its first record."""
+    """A turn. `effective_index` counts those before it on its path; `first` is a record."""
 
     id: str
     kind: TurnKind
@@ -293,9 +293,9 @@ class Tree:
     # -- commands: each returns events or refuses, and changes nothing
 
     def expect_head(self, step_id: str | None) -> None:
-        """Refuse with `HeadMoved` where the caller's `expectedHeadId` is not HEAD."""
+        """Refuse with `StaleHead` where the caller's `expectedHeadId` is not HEAD."""
         if step_id is not None and step_id != self.head.step_id:
-            raise HeadMoved(
+            raise StaleHead(
                 "HEAD has moved; look at the conversation again before you go on",
                 headId=self.head.step_id,
             )
