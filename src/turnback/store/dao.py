@@ -1,0 +1,508 @@
+"""The one transactional DAO: every call is a whole transaction and takes a principal.
+
+The reads of a session begin at `key`, the one place that says whether a principal may know of it
+(law 8). The statements are named here, but for a commit's, which `store/commit.py` puts together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import asyncpg
+import orjson
+import zstandard
+
+from turnback.core import workflow as snapshots
+from turnback.core.errors import (
+    DatabaseUnavailable,
+    RecordConflict,
+    SessionNotFound,
+    SnapshotMissing,
+)
+from turnback.core.lineage import ROOT_ID, Branch, Position, Segment
+from turnback.core.principal import Principal
+from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, TurnStatus
+from turnback.core.workflow import Workflow
+from turnback.store import commit as commits
+from turnback.store.database import Database, domain_errors
+from turnback.store.outbox import Notice, from_row
+from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
+
+_SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
+    redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
+    created_at, updated_at, archived_at"""
+
+_RECORD = """id, branch_id, seq, parent_id, turn_id, step_index, role, before_hash, after_hash,
+    end_reason, event_seq, principal, created_at"""
+
+FIND = "select project_id, root_id from session_directory where id = $1::uuid"
+
+CREATE = """
+with directory as (
+    insert into session_directory (id, project_id, root_id) values ($1::uuid, $2::text, $1::uuid)),
+family as (insert into families (root_id, project_id) values ($1::uuid, $2::text)),
+kept as (
+    insert into blobs (root_id, hash, data)
+    select $1::uuid, b.hash, b.data from unnest($8::bytea[], $9::bytea[]) b(hash, data))
+insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash, initial_hash,
+    created_at, updated_at)
+values ($1::uuid, $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::bytea, $6::bytea,
+    $7::timestamptz, $7::timestamptz)
+"""
+
+SESSION = f"""select {_SESSION} from sessions
+where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
+
+SESSIONS = f"""select {_SESSION} from sessions
+where project_id = $1::text and deleted_at is null and (archived_at is not null) = $2::boolean
+    and ($3::text is null or name ilike $3::text) and ($4::uuid is null or id < $4::uuid)
+order by id desc limit $5::integer"""
+
+BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src, lo, hi, below,
+    segment_count from branches where root_id = $1::uuid and session_id = $2::uuid"""
+
+TURNS = """select id, kind, status, turn_key, first_branch, first_seq, first_step, effective_index
+from turns where root_id = $1::uuid and session_id = $2::uuid"""
+
+STEPS = f"""select {_RECORD} from branches b join records r using (root_id)
+where b.root_id = $1::uuid and b.session_id = $2::uuid and r.branch_id = b.id
+order by r.event_seq"""
+
+REDO = """select branch_id, seq, step_id from session_redo
+where root_id = $1::uuid and session_id = $2::uuid and n > $3::integer and n <= $4::integer
+order by n"""
+
+RECORDS = f"""select {_RECORD}, payload from records
+where root_id = $1::uuid and id = any($2::uuid[])"""
+
+BLOBS = "select hash, data from blobs where root_id = $1::uuid and hash = any($2::bytea[])"
+
+EVENTS = """select event_seq, type, data from session_events
+where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
+    and event_seq <= $4::bigint order by event_seq"""
+
+WAS_COMMITTED = """select exists (select from session_events
+where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
+    and commit_id = $4::uuid)"""
+
+REQUEST = """select fingerprint, answer, event_seq from session_requests
+where root_id = $1::uuid and session_id = $2::uuid and principal = $3::text
+    and request_id = $4::text"""
+
+HEARTBEAT = """update run_leases set heartbeat_at = clock_timestamp() where node_id = $1::uuid"""
+
+ENDED_LEASES = """select root_id, session_id from run_leases
+where heartbeat_at < clock_timestamp() - make_interval(secs => $1::float8)
+    or (node_id <> $2::uuid and not exists (
+        select from pg_locks where locktype = 'advisory' and granted and database =
+            (select oid from pg_database where datname = current_database())
+        and (classid::bigint << 32 | objid::bigint) = hashtextextended(node_id::text, 0)))"""
+
+LEASE = """select node_id, heartbeat_at < clock_timestamp() - make_interval(secs => $3::float8)
+    or not exists (select from pg_locks where locktype = 'advisory' and granted and database =
+            (select oid from pg_database where datname = current_database())
+        and (classid::bigint << 32 | objid::bigint) = hashtextextended(node_id::text, 0)) as ended
+from run_leases where root_id = $1::uuid and session_id = $2::uuid"""
+
+TRIM_EVENTS = """with floor as (
+    update sessions set events_floor = greatest(events_floor, revision - $3::bigint)
+    where root_id = $1::uuid and id = $2::uuid returning events_floor)
+delete from session_events e using floor where e.root_id = $1::uuid and e.session_id = $2::uuid
+    and e.event_seq <= floor.events_floor"""
+
+TRIM_REQUESTS = "delete from session_requests where created_at < $1::timestamptz"
+
+EPOCH = "select stream_epoch from installation"
+
+NODE_LOCK = "select pg_advisory_lock(hashtextextended($1::text, 0))"
+
+
+class RequestTaken(Exception):
+    """The commit's `requestId` has been used; nothing was written."""
+
+
+class TurnKeyTaken(Exception):
+    """The commit's turn key has been used; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A session as loaded: its row, and what its tree is made of, all of one snapshot."""
+
+    row: SessionRow
+    branches: list[Branch]
+    turns: list[Turn]
+    steps: list[Step]
+    redo: list[Position]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The stored answer to a `requestId`."""
+
+    fingerprint: bytes
+    answer: dict[str, Any]
+    event_seq: int
+
+
+class Dao:
+    """The store's one door. `node_id` names this process to the others."""
+
+    def __init__(self, database: Database, *, node_id: str, max_redo_depth: int) -> None:
+        self._db = database
+        self._max_redo_depth = max_redo_depth
+        self._directory: dict[str, tuple[str, SessionKey]] = {}
+        self._node_connection: asyncpg.Connection | None = None
+        self.node_id = node_id
+
+    # -- finding
+
+    async def key(self, principal: Principal, session_id: str) -> SessionKey:
+        """Where the session is stored. Raises `SessionNotFound`, also for one of another project."""
+        known = self._directory.get(session_id)
+        if known is None:
+            row = await self._db.run(lambda c: c.fetchrow(FIND, session_id))
+            if row is None:
+                raise SessionNotFound("Agent not found")
+            known = (row["project_id"], SessionKey(row["root_id"], session_id))
+            self._directory[session_id] = known
+        project_id, key = known
+        if project_id != principal.project_id:
+            raise SessionNotFound("Agent not found")
+        return key
+
+    async def create(
+        self,
+        principal: Principal,
+        *,
+        session_id: str,
+        name: str,
+        model: str,
+        workflow: Workflow,
+        now: datetime,
+    ) -> SessionKey:
+        """A new session with its initial workflow, and nothing said yet."""
+        blobs = workflow.blobs()
+        async with self._db.connection() as connection:
+            await connection.execute(
+                CREATE,
+                session_id,
+                principal.project_id,
+                principal.id,
+                name,
+                model,
+                bytes.fromhex(workflow.hash),
+                now,
+                [bytes.fromhex(hash_) for hash_ in blobs],
+                [zstandard.compress(blob) for blob in blobs.values()],
+            )
+        return SessionKey(session_id, session_id)
+
+    async def session(self, principal: Principal, session_id: str) -> SessionRow:
+        """One session's row. Raises `SessionNotFound`."""
+        key = await self.key(principal, session_id)
+        row = await self._db.run(lambda c: c.fetchrow(SESSION, key.root_id, key.id))
+        if row is None:
+            raise SessionNotFound("Agent not found")
+        return _session_row(row)
+
+    async def sessions(
+        self,
+        principal: Principal,
+        *,
+        query: str | None,
+        archived: bool,
+        before: str | None,
+        limit: int,
+    ) -> list[SessionRow]:
+        """The newest `limit` sessions made before the session `before`, names holding `query`."""
+        pattern = None if query is None else f"%{_escape_like(query)}%"
+        rows = await self._db.run(
+            lambda c: c.fetch(SESSIONS, principal.project_id, archived, pattern, before, limit)
+        )
+        return [_session_row(row) for row in rows]
+
+    # -- loading
+
+    async def load(self, principal: Principal, session_id: str) -> Stored:
+        """Everything a session's tree is made of, in one snapshot. Raises `SessionNotFound`."""
+        key = await self.key(principal, session_id)
+        place = (key.root_id, key.id)
+
+        async def read(connection: asyncpg.Connection) -> Stored:
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                row = await connection.fetchrow(SESSION, *place)
+                if row is None:
+                    raise SessionNotFound("Agent not found")
+                top, depth = row["redo_top"], row["redo_depth"]
+                return Stored(
+                    row=_session_row(row),
+                    branches=[_branch(r) for r in await connection.fetch(BRANCHES, *place)],
+                    turns=[_turn(r) for r in await connection.fetch(TURNS, *place)],
+                    steps=[_step(r) for r in await connection.fetch(STEPS, *place)],
+                    redo=[
+                        _position(r["branch_id"], r["seq"], r["step_id"])
+                        for r in await connection.fetch(REDO, *place, top - depth, top)
+                    ],
+                )
+
+        return await self._db.run(read)
+
+    async def records(
+        self, principal: Principal, key: SessionKey, step_ids: Sequence[str]
+    ) -> list[Record]:
+        """The records of these steps, in the order asked for; what is not there is left out."""
+        del principal  # the key was given by `key`, which has asked
+        if not step_ids:
+            return []
+        rows = await self._db.run(lambda c: c.fetch(RECORDS, key.root_id, step_ids))
+        found = {row["id"]: _record(row) for row in rows}
+        return [found[step_id] for step_id in step_ids if step_id in found]
+
+    async def workflows(
+        self, principal: Principal, key: SessionKey, hashes: Iterable[str]
+    ) -> dict[str, Workflow]:
+        """The workflows of these content addresses, in at most three fetches.
+
+        One that cannot be put together is left out: others must still be readable.
+        """
+        del principal
+        wanted = set(hashes)
+        blobs = await self._blobs(key, wanted)
+        tops = {h: snapshots.parts(blobs[h]) for h in wanted if h in blobs}
+        blobs |= await self._blobs(key, {part for parts in tops.values() for part in parts})
+        buckets = {
+            operator
+            for parts in tops.values()
+            for part in parts
+            if part in blobs
+            for operator in snapshots.operators_in(blobs[part])
+        }
+        blobs |= await self._blobs(key, buckets)
+        whole = {}
+        for hash_ in tops:
+            try:
+                whole[hash_] = snapshots.assemble(hash_, blobs)
+            except SnapshotMissing:
+                continue
+        return whole
+
+    async def workflow(self, principal: Principal, key: SessionKey, hash_: str) -> Workflow:
+        """The workflow of this content address. Raises `SnapshotMissing`."""
+        found = await self.workflows(principal, key, [hash_])
+        if hash_ not in found:
+            raise SnapshotMissing(
+                "The stored workflow of this step is damaged or missing, so it cannot be restored",
+                workflow=hash_,
+            )
+        return found[hash_]
+
+    async def events(
+        self, principal: Principal, key: SessionKey, *, since: int, until: int
+    ) -> list[tuple[int, Notice]]:
+        """The notices with `since < eventSeq <= until`, in order."""
+        del principal
+        rows = await self._db.run(lambda c: c.fetch(EVENTS, key.root_id, key.id, since, until))
+        return [(r["event_seq"], from_row(r["type"], orjson.loads(r["data"]))) for r in rows]
+
+    # -- writing
+
+    async def commit(self, commit: Commit) -> Committed | None:
+        """Write a commit whole, in one statement. None: its guard did not hold.
+
+        Raises `RequestTaken`, `TurnKeyTaken`, `RecordConflict` (nothing written), or
+        `DatabaseUnavailable`, whose `in_doubt` says whether it may have been written.
+        """
+        text, args = commits.build(commit, max_redo_depth=self._max_redo_depth)
+        try:
+            async with self._db.connection() as connection:
+                row = await connection.fetchrow(text, *args)
+        except asyncpg.UniqueViolationError as error:
+            raise _taken(error) from error
+        return None if row is None else Committed(row["revision"], State(row["state"]), row["fence"])
+
+    async def was_committed(self, commit: Commit, *, since: int) -> bool:
+        """Whether a commit whose answer was lost has been written after revision `since`."""
+        return await self._db.run(
+            lambda c: c.fetchval(WAS_COMMITTED, commit.key.root_id, commit.key.id, since, commit.id)
+        )
+
+    async def answered(
+        self, principal: Principal, key: SessionKey, request_id: str
+    ) -> Answered | None:
+        """The answer that was given to this `requestId` of this principal, if it was."""
+        row = await self._db.run(
+            lambda c: c.fetchrow(REQUEST, key.root_id, key.id, principal.id, request_id)
+        )
+        if row is None:
+            return None
+        return Answered(row["fingerprint"], orjson.loads(row["answer"]), row["event_seq"])
+
+    async def trim(self, key: SessionKey, *, keep: int) -> None:
+        """Drop a session's events but for the newest `keep`, and say so in `events_floor`."""
+        await self._db.run(lambda c: c.execute(TRIM_EVENTS, key.root_id, key.id, keep))
+
+    async def forget_requests(self, *, before: datetime) -> None:
+        """Drop the answers to requests older than `before`."""
+        await self._db.run(lambda c: c.execute(TRIM_REQUESTS, before))
+
+    # -- nodes and leases
+
+    async def hold_node_lock(self) -> None:
+        """Take this process's own advisory lock, on a connection of its own, for its life.
+
+        While it is held, its runs are alive; when the process dies the database drops it, so the
+        next one takes its runs over at once (lineage.md 3).
+        """
+        if self._node_connection is not None and not self._node_connection.is_closed():
+            return
+        async with domain_errors():
+            connection = await asyncpg.connect(
+                self._db.dsn, server_settings={"application_name": "turnback node"}
+            )
+            await connection.execute(NODE_LOCK, self.node_id)
+        self._node_connection = connection
+
+    async def drop_node_lock(self) -> None:
+        """Let go of the process's lock: it holds no run any more."""
+        if self._node_connection is not None:
+            try:
+                await asyncio.wait_for(self._node_connection.close(), timeout=2)
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
+                self._node_connection.terminate()
+            self._node_connection = None
+
+    async def heartbeat(self) -> None:
+        """Say, by the database's clock, that this process's runs are alive."""
+        await self._db.run(lambda c: c.execute(HEARTBEAT, self.node_id))
+
+    async def ended_leases(self, *, expiry: float) -> list[SessionKey]:
+        """Sessions whose run's holder is gone: expired (seconds), or its process is dead."""
+        rows = await self._db.run(lambda c: c.fetch(ENDED_LEASES, expiry, self.node_id))
+        return [SessionKey(row["root_id"], row["session_id"]) for row in rows]
+
+    async def holder_is_gone(self, key: SessionKey, *, expiry: float) -> bool:
+        """Whether a busy session's run has nobody who could still end it."""
+        row = await self._db.run(lambda c: c.fetchrow(LEASE, key.root_id, key.id, expiry))
+        return row is None or row["node_id"] == self.node_id or row["ended"]
+
+    # -- the installation
+
+    async def stream_epoch(self) -> str:
+        """The id of this database's history; a restore from backup sets a new one."""
+        return await self._db.run(lambda c: c.fetchval(EPOCH))
+
+    async def ping(self) -> None:
+        """One round trip. Raises `DatabaseUnavailable`."""
+        await self._db.run(lambda c: c.fetchval("select 1"))
+
+    async def _blobs(self, key: SessionKey, hashes: Iterable[str]) -> dict[str, bytes]:
+        wanted = [bytes.fromhex(hash_) for hash_ in hashes]
+        if not wanted:
+            return {}
+        rows = await self._db.run(lambda c: c.fetch(BLOBS, key.root_id, wanted))
+        return dict(_blob(row) for row in rows)
+
+
+def _blob(row: Mapping[str, Any]) -> tuple[str, bytes]:
+    try:
+        data = zstandard.decompress(row["data"])
+    except zstandard.ZstdError:
+        data = b""  # `assemble` finds that it is not what its address says
+    return row["hash"].hex(), data
+
+
+def _taken(error: asyncpg.UniqueViolationError) -> Exception:
+    match error.constraint_name:
+        case "session_requests_pkey":
+            return RequestTaken()
+        case "turns_key":
+            return TurnKeyTaken()
+        case name if name is not None and name.startswith("records"):
+            return RecordConflict("A record with this id or at this place exists and is another")
+        case _:
+            return error
+
+
+def _escape_like(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _position(branch_id: str | None, seq: int, step_id: str | None) -> Position:
+    return Position(branch_id, seq, step_id or ROOT_ID)
+
+
+def _session_row(row: Mapping[str, Any]) -> SessionRow:
+    return SessionRow(
+        key=SessionKey(row["root_id"], row["id"]),
+        project_id=row["project_id"],
+        owner=row["owner"],
+        name=row["name"],
+        model=row["model"],
+        head=_position(row["head_branch"], row["head_seq"], row["head_step"]),
+        redo_depth=row["redo_depth"],
+        revision=row["revision"],
+        events_floor=row["events_floor"],
+        state=State(row["state"]),
+        fence=row["fence"],
+        workflow_hash=row["workflow_hash"].hex(),
+        initial_hash=row["initial_hash"].hex(),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        archived_at=row["archived_at"],
+    )
+
+
+def _branch(row: Mapping[str, Any]) -> Branch:
+    return Branch(
+        id=row["id"],
+        session_id=row["session_id"],
+        cutoff=_position(row["cutoff_branch"], row["cutoff_seq"], row["cutoff_step"]),
+        segments=tuple(
+            Segment(src, lo, hi) for src, lo, hi in zip(row["src"], row["lo"], row["hi"], strict=True)
+        ),
+        below=row["below"],
+        segment_count=row["segment_count"],
+    )
+
+
+def _turn(row: Mapping[str, Any]) -> Turn:
+    return Turn(
+        id=row["id"],
+        kind=TurnKind(row["kind"]),
+        status=TurnStatus(row["status"]),
+        first=_position(row["first_branch"], row["first_seq"], row["first_step"]),
+        effective_index=row["effective_index"],
+        key=row["turn_key"],
+    )
+
+
+def _step(row: Mapping[str, Any]) -> Step:
+    return Step(
+        id=row["id"],
+        branch_id=row["branch_id"],
+        seq=row["seq"],
+        parent_id=row["parent_id"] or ROOT_ID,
+        turn_id=row["turn_id"],
+        index=row["step_index"],
+        role=Role(row["role"]),
+        before=row["before_hash"].hex(),
+        after=row["after_hash"].hex(),
+        end_reason=None if row["end_reason"] is None else EndReason(row["end_reason"]),
+    )
+
+
+def _record(row: Mapping[str, Any]) -> Record:
+    return Record(
+        step=_step(row),
+        payload=row["payload"],
+        principal=row["principal"],
+        event_seq=row["event_seq"],
+        created_at=row["created_at"],
+    )
+
+

@@ -1,0 +1,87 @@
+"""The outbox: what a session's clients are told, as types and references, never as frames.
+
+One notice is one row of `session_events` and one `eventSeq` (protocol.md 1). What a frame adds to
+it (a step's text, a workflow's content) is read from where it is stored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from turnback.core.tree import Cause, State
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """The session's state has changed."""
+
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class StepWritten:
+    """A step has been written."""
+
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadChanged:
+    """HEAD has moved, and the workflow with it (`workflow`: its content address)."""
+
+    head_id: str
+    workflow: str
+    redo_depth: int
+    cause: Cause
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChanged:
+    """The session's name has changed, or it was archived, unarchived or deleted."""
+
+    change: str
+    name: str | None = None
+    archived: bool | None = None
+
+
+Notice = Status | StepWritten | HeadChanged | SessionChanged
+
+
+def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
+    """The `type` and `data` of a notice's row."""
+    match notice:
+        case Status(state):
+            return "status", {"state": state}
+        case StepWritten(step_id):
+            return "step", {"step": step_id}
+        case HeadChanged(head_id, workflow, redo_depth, cause, by):
+            return "head", {
+                "head": head_id,
+                "workflow": workflow,
+                "redo": redo_depth,
+                "cause": cause,
+                "by": by,
+            }
+        case SessionChanged(change, name, archived):
+            return "session", {"change": change, "name": name, "archived": archived}
+        case _:
+            assert_never(notice)
+
+
+def from_row(type_: str, data: dict[str, Any]) -> Notice:
+    """The notice that a row of `session_events` holds; the inverse of `to_row`."""
+    match type_:
+        case "status":
+            return Status(State(data["state"]))
+        case "step":
+            return StepWritten(data["step"])
+        case "head":
+            return HeadChanged(
+                data["head"], data["workflow"], data["redo"], Cause(data["cause"]), data["by"]
+            )
+        case "session":
+            return SessionChanged(data["change"], data["name"], data["archived"])
+        case _:
+            raise ValueError(f"no notice is stored as `{type_}`")

@@ -1,0 +1,149 @@
+"""What the store takes and gives: session rows, records, and what a commit writes beside events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from turnback.core.lineage import Position
+from turnback.core.tree import Event, State, Step
+from turnback.store.outbox import Notice
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKey:
+    """A session's place: the root of its family, and its own id."""
+
+    root_id: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """A session as listed."""
+
+    key: SessionKey
+    project_id: str
+    owner: str
+    name: str
+    model: str
+    head: Position
+    redo_depth: int
+    revision: int
+    events_floor: int
+    state: State
+    fence: int
+    workflow_hash: str
+    initial_hash: str
+    created_at: datetime
+    updated_at: datetime
+    archived_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A step as stored: the light half, and its payload as JSON text.
+
+    The payload's members are those of the wire's step that no column holds: `content`,
+    `toolCalls`, `toolResults`, `usage`, `messageSource`, `edits`.
+    """
+
+    step: Step
+    payload: str
+    principal: str
+    event_seq: int
+    created_at: datetime
+
+    @property
+    def timestamp(self) -> int:
+        """When it was written, ms since the epoch."""
+        return round(self.created_at.timestamp() * 1000)
+
+
+# -- guards: under which condition a commit takes effect (lineage.md 3)
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """AVAILABLE, and nothing written since `revision`. `claims` raises the fence for a new run."""
+
+    revision: int
+    claims: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The run that holds `fence`, with HEAD where it left it. The revision is not compared."""
+
+    fence: int
+    head_step: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generating:
+    """A run is under way, whoever holds it: what a stop needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """A run whose holder is dead: its fence is still `fence`, and is raised."""
+
+    fence: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alive:
+    """The session is not deleted: what a rename needs."""
+
+
+Guard = Idle | Holder | Generating | Takeover | Alive
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A command's `requestId`, the hash of its content, and the answer to give again."""
+
+    id: str
+    fingerprint: bytes
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionChange:
+    """New values of the session's own columns; None leaves one as it is."""
+
+    name: str | None = None
+    archived: bool | None = None
+    deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One transaction: what the core said, what is told of it, and what that refers to.
+
+    `id` marks its events, so that a commit whose answer was lost can be looked up. `payload` is
+    that of the one appended step, if any.
+    """
+
+    id: str
+    key: SessionKey
+    principal: str
+    now: datetime
+    guard: Guard
+    events: tuple[Event, ...] = ()
+    notices: tuple[Notice, ...] = ()
+    payload: str | None = None
+    blobs: Mapping[str, bytes] = field(default_factory=dict)
+    request: Request | None = None
+    node_id: str | None = None
+    change: SessionChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What the session row says after a commit."""
+
+    revision: int
+    state: State
+    fence: int
