@@ -33,6 +33,8 @@ class Settings(BaseSettings):
     db_pool_size: Positive = 10
     db_connect_timeout: Seconds = 10.0
     db_statement_timeout: Seconds = 30.0
+    embedded_timeout: Seconds = 300.0  # each part of the embedded server's start and stop
+    migrate_timeout: Seconds = 60.0  # for another process that migrates
 
     # -- the model
     model: str = "offline"
