@@ -19,7 +19,7 @@ import stat
 import subprocess
 import tempfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 DATABASE = "turnback"
 ROLE = "turnback"
 PORT = 5432  # only a part of the socket's name; nothing listens on TCP
+SOCKET = f".s.PGSQL.{PORT}"
 MAX_SOCKET_PATH = 107  # bytes, sun_path of Linux without its NUL
 NOBODY_HAS = 2**31 - 1  # above every kernel's highest process id
 
@@ -128,6 +129,7 @@ class Embedded:
         self._bin = binaries()
         self._prefix = user_prefix()
         with self._alone() as lock:
+            self._socket_dir = socket_dir(self._pgdata)
             users = os.open(self._home / "postgres.users.lock", os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(users, fcntl.LOCK_SH)  # never waits: exclusive only under this same lock
             self._users = users
@@ -135,7 +137,6 @@ class Embedded:
                 self._initialise(lock)
             if self._pgdata.stat().st_uid != os.geteuid():
                 raise _unavailable(f"cannot use `{self._pgdata}`, which belongs to another user")
-            self._socket_dir = socket_dir(self._pgdata)
             self._bring_up()
 
     def _initialise(self, lock: int) -> None:
@@ -200,12 +201,12 @@ class Embedded:
         return _last_line(fatal[-1].partition("FATAL:")[2] if fatal else done.stderr)
 
     def _shut_down(self) -> None:
-        if self._postmaster() is None:
-            return
         for mode in ("fast", "immediate"):  # the second leaves a recovery to the next start
-            self._run("pg_ctl", "stop", "-w", "-t", str(round(self._timeout)), "-s", "-m", mode)
             if self._postmaster() is None:
-                return
+                break
+            self._run("pg_ctl", "stop", "-w", "-t", str(round(self._timeout)), "-s", "-m", mode)
+        with suppress(OSError):  # what a killed server left in it stays for the next
+            self._socket_dir.rmdir()
 
     def _postmaster(self) -> _Postmaster | None:
         """The living server, as its `postmaster.pid` tells of it."""
@@ -218,12 +219,13 @@ class Embedded:
     def _disown(self) -> None:
         """Keep PostgreSQL from taking a zombie, or a stranger with its old id, for a living server.
 
-        The rest of the file stays: by its shared memory key PostgreSQL finds left-over backends,
-        and a second server beside them would destroy data.
+        The rest of the pid file stays: by its shared memory key PostgreSQL finds left-over
+        backends, and a second server beside them would destroy data. The socket's lock has none.
         """
         if lines := self._pid_lines():
             text = "\n".join([str(NOBODY_HAS), *lines[1:]]) + "\n"
             (self._pgdata / "postmaster.pid").write_text(text)
+        (self._socket_dir / f"{SOCKET}.lock").unlink(missing_ok=True)
 
     def _pid_lines(self) -> list[str]:
         try:
@@ -332,10 +334,11 @@ def socket_dir(pgdata: Path) -> Path:
     digest = hashlib.blake2b(os.fsencode(pgdata), digest_size=8).hexdigest()
     name = f"turnback-{os.geteuid()}-{digest}"
     folder = Path(tempfile.gettempdir()).resolve() / name
-    socket = os.fsencode(folder / f".s.PGSQL.{PORT}")
+    socket = os.fsencode(folder / SOCKET)
     if len(socket) > MAX_SOCKET_PATH or b"," in socket:  # a comma separates folders
         folder = Path("/tmp") / name
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
         raise _unavailable(

@@ -1,0 +1,88 @@
+"""The databases of the tests: one real PostgreSQL for all of them, a fresh database for each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import asyncpg
+import pytest
+
+from turnback.store.embedded import DATABASE, Embedded
+from turnback.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TEMPLATE = "migrated"
+
+
+@pytest.fixture(scope="session")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+    """The session's own PostgreSQL, stopped at its end."""
+    with Embedded.start(tmp_path_factory.mktemp("embedded")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def database_url(embedded: Embedded) -> str:
+    """A database of the session's PostgreSQL, not migrated: for those who need only a server."""
+    return embedded.url
+
+
+@pytest.fixture(scope="session")
+def template(database_url: str) -> str:
+    """The database that `fresh_database` copies: migrated once."""
+    execute(database_url, f"create database {TEMPLATE}")
+    url = sibling(database_url, TEMPLATE)
+    in_thread(migrate, url)
+    return url
+
+
+@pytest.fixture
+def fresh_database(database_url: str, template: str, _names: Iterator[str]) -> Iterator[str]:
+    """The URL of a migrated, empty database of this test's own."""
+    name = next(_names)
+    execute(database_url, f"create database {name} template {TEMPLATE}")
+    yield sibling(database_url, name)
+    execute(database_url, f"drop database {name} with (force)")
+
+
+@pytest.fixture
+def blank_database(database_url: str, _names: Iterator[str]) -> Iterator[str]:
+    """The URL of a database of this test's own in which nothing has been made."""
+    name = next(_names)
+    execute(database_url, f"create database {name}")
+    yield sibling(database_url, name)
+    execute(database_url, f"drop database {name} with (force)")
+
+
+@pytest.fixture(scope="session")
+def _names() -> Iterator[str]:
+    return (f"test_{n}" for n in itertools.count())
+
+
+def sibling(url: str, name: str) -> str:
+    """The URL of another database of the same server."""
+    return url.replace(f"/{DATABASE}?", f"/{name}?", 1)
+
+
+def execute(url: str, statement: str) -> None:
+    """Run one statement outside a transaction."""
+
+    async def run() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    in_thread(asyncio.run, run())
+
+
+def in_thread(call: Callable[..., object], *arguments: object) -> None:
+    """Call what wants an event loop of its own, wherever the test's loop may be."""
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(call, *arguments).result()

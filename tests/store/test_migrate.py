@@ -1,0 +1,136 @@
+"""Migrations on real databases: by our command and by alembic's, one at a time, and refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsInvalid
+from turnback.store import migrate as migrations
+from turnback.store.migrate import check_current, current_and_head, migrate
+
+ROOT = Path(__file__).parents[2]
+TABLES = """select string_agg(tablename, ' ' order by tablename) from pg_tables
+where schemaname = 'public'"""
+
+
+def test_migrate_brings_an_empty_database_to_the_newest_and_twice_is_once(
+    blank_database: str,
+) -> None:
+    _, head = current_and_head(blank_database)
+    assert head is not None
+    assert current_and_head(blank_database) == (None, head)
+    migrate(blank_database)
+    assert current_and_head(blank_database) == (head, head)
+    migrate(blank_database)
+    check_current(blank_database)
+
+
+def test_a_stale_database_is_refused_with_the_command_to_run(blank_database: str) -> None:
+    with pytest.raises(SchemaMismatch, match=r"at migration `none` .* run `turnback migrate`"):
+        check_current(blank_database)
+
+
+def test_a_database_of_a_newer_version_is_refused_and_left_alone(fresh_database: str) -> None:
+    ask(fresh_database, "update alembic_version set version_num = '9999'")
+    for act in (check_current, migrate):
+        with pytest.raises(SchemaMismatch, match=r"`9999`, which this version does not know"):
+            act(fresh_database)
+    assert ask(fresh_database, "select version_num from alembic_version") == "9999"
+
+
+def test_two_that_migrate_at_once_are_one_after_the_other(blank_database: str) -> None:
+    code = f"from turnback.store.migrate import migrate; migrate({blank_database!r})"
+    both = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    assert [process.wait(60) for process in both] == [0, 0]
+    check_current(blank_database)
+
+
+async def test_who_waits_for_another_migrator_gives_up_after_its_time_and_changes_nothing(
+    blank_database: str,
+) -> None:
+    holder = await asyncpg.connect(blank_database)
+    try:
+        await holder.execute(f"select pg_advisory_lock({migrations.LOCK_KEY})")
+        began = time.monotonic()
+        with pytest.raises(DatabaseUnavailable, match="Another process is migrating"):
+            await asyncio.to_thread(migrate, blank_database, timeout=0.3)
+        assert 0.3 <= time.monotonic() - began < 10
+        waiting = "select count(*) from pg_locks where locktype = 'advisory' and not granted"
+        assert await holder.fetchval(waiting) == 0
+        assert await holder.fetchval(TABLES) is None
+    finally:
+        await holder.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["postgresql://u:secret@127.0.0.1:1/d", "postgresql:///d?host=/nowhere"]
+)
+def test_a_database_that_is_not_there_is_named_as_such(url: str) -> None:
+    for act in (migrate, check_current):
+        with pytest.raises(DatabaseUnavailable, match=r"check `TURNBACK_DATABASE_URL`") as failure:
+            act(url)
+        assert "secret" not in failure.value.message
+
+
+def test_a_password_taken_for_a_port_is_not_quoted() -> None:
+    with pytest.raises(SettingsInvalid) as refusal:
+        migrate("postgresql://u:secret/x@h/d")
+    assert "secret" not in refusal.value.message
+
+
+def test_plain_alembic_migrates_the_database_of_the_environment(blank_database: str) -> None:
+    alembic(ROOT, "upgrade", "head", url=blank_database.replace("postgresql:", "postgres:"))
+    check_current(blank_database)
+    made = ask(blank_database, TABLES)
+    alembic(ROOT, "downgrade", "base", url=blank_database)
+    assert ask(blank_database, TABLES) == "alembic_version"
+    migrate(blank_database)
+    assert ask(blank_database, TABLES) == made
+
+
+def test_plain_alembic_without_a_url_migrates_the_embedded_database_and_stops_it(
+    tmp_path: Path,
+) -> None:
+    alembic(tmp_path, "upgrade", "head")
+    assert "(head)" in alembic(tmp_path, "current")
+    assert (tmp_path / ".turnback" / "postgres" / "PG_VERSION").exists()
+    assert not (tmp_path / ".turnback" / "postgres" / "postmaster.pid").exists()
+
+
+def test_plain_alembic_writes_the_sql_without_a_database(tmp_path: Path) -> None:
+    assert "CREATE TABLE alembic_version" in alembic(tmp_path, "upgrade", "head", "--sql")
+    assert not (tmp_path / ".turnback").exists()
+
+
+def alembic(folder: Path, *arguments: str, url: str | None = None) -> str:
+    """What plain `alembic` prints, run in `folder` with the checkout's `alembic.ini`."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TURNBACK_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "alembic", "-c", str(ROOT / "alembic.ini"), *arguments],
+        cwd=folder,
+        env=environment | ({"TURNBACK_DATABASE_URL": url} if url else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def ask(url: str, query: str) -> object:
+    async def run() -> object:
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.fetchval(query)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())
