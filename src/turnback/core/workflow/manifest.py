@@ -1,0 +1,126 @@
+"""Content addresses: how a workflow is cut into blobs, and how blobs name each other.
+
+Two levels (lineage.md, Snapshots), so that equal operators are one blob and a changed operator
+costs three: itself, its bucket, the top.
+
+    top      `T`, then the addresses of 16 buckets and of each section that the document has
+    bucket   `B`, then the addresses of its operators, by operatorID
+    others   canonical JSON: an operator, or a section
+
+No JSON text begins with `T` or `B`, so what a user writes can never pass for a manifest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+from zlib import crc32
+
+import orjson
+
+BUCKETS = 16
+
+# What the top lists after the buckets. "members" is the order of the document's own members,
+# "order" that of its operators, "other" holds the members that Turnback does not know.
+SECTIONS = (
+    "members",
+    "order",
+    "operatorPositions",
+    "links",
+    "commentBoxes",
+    "settings",
+    "other",
+)
+
+_SIZE = 20  # bytes of an address
+_ABSENT = bytes(_SIZE)
+_TOP, _BUCKET = b"T", b"B"
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes and their content address, in hexadecimal."""
+
+    data: bytes
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Blob):
+    """A value of the document, with the canonical bytes it is stored as."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket(Blob):
+    """The operators whose ids fall into it, by operatorID."""
+
+    parts: Mapping[str, Part]
+
+
+def address(data: bytes) -> str:
+    """The content address of a blob: hexadecimal of a 20-byte blake2b."""
+    return blake2b(data, digest_size=_SIZE).hexdigest()
+
+
+def part_of(value: Any) -> Part:
+    """The part for a value that `values.check` has passed. It keeps no reference to the value."""
+    data = orjson.dumps(value)
+    return Part(data, address(data), orjson.loads(data))
+
+
+def bucket_of(operator_id: str) -> int:
+    """Which bucket an operator is in."""
+    return crc32(operator_id.encode(errors="surrogatepass")) % BUCKETS
+
+
+def make_bucket(parts: Mapping[str, Part]) -> Bucket:
+    """The bucket that holds these operators."""
+    data = _BUCKET + b"".join(bytes.fromhex(parts[name].hash) for name in sorted(parts))
+    return Bucket(data, address(data), parts)
+
+
+def make_top(buckets: Sequence[Bucket], sections: Mapping[str, Part]) -> Blob:
+    """The top blob, whose address is the workflow's."""
+    data = _TOP + b"".join(
+        (
+            *(bytes.fromhex(bucket.hash) for bucket in buckets),
+            *(
+                bytes.fromhex(sections[name].hash) if name in sections else _ABSENT
+                for name in SECTIONS
+            ),
+        )
+    )
+    return Blob(data, address(data))
+
+
+def parts(top: bytes) -> list[str]:
+    """The addresses that a top blob lists, each once; none when it is not a whole top blob."""
+    if not _is(top, _TOP) or len(top) != 1 + _SIZE * (BUCKETS + len(SECTIONS)):
+        return []
+    return list(dict.fromkeys(h for h in _addresses(top) if h != _ABSENT.hex()))
+
+
+def operators_in(bucket: bytes) -> list[str]:
+    """The addresses that a bucket lists; none when the blob is something else."""
+    return _addresses(bucket) if _is(bucket, _BUCKET) else []
+
+
+def split_top(top: bytes) -> tuple[list[str], dict[str, str]]:
+    """A whole top blob's buckets in order, and its sections by name. Raises `ValueError`."""
+    if not parts(top):
+        raise ValueError("not a top blob")
+    hashes = _addresses(top)
+    sections = zip(SECTIONS, hashes[BUCKETS:], strict=True)
+    return hashes[:BUCKETS], {name: h for name, h in sections if h != _ABSENT.hex()}
+
+
+def _is(data: bytes, tag: bytes) -> bool:
+    return data[:1] == tag and (len(data) - 1) % _SIZE == 0
+
+
+def _addresses(manifest: bytes) -> list[str]:
+    return [manifest[i : i + _SIZE].hex() for i in range(1, len(manifest), _SIZE)]
