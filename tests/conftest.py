@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
+import shutil
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import asyncpg
@@ -20,9 +24,9 @@ TEMPLATE = "migrated"
 
 
 @pytest.fixture(scope="session")
-def embedded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedded]:
+def embedded() -> Iterator[Embedded]:
     """The session's own PostgreSQL, stopped at its end."""
-    with Embedded.start(tmp_path_factory.mktemp("embedded")) as server:
+    with TemporaryDirectory(dir=_fast_folder()) as folder, Embedded.start(Path(folder)) as server:
         yield server
 
 
@@ -45,7 +49,7 @@ def template(database_url: str) -> str:
 def fresh_database(database_url: str, template: str, _names: Iterator[str]) -> Iterator[str]:
     """The URL of a migrated, empty database of this test's own."""
     name = next(_names)
-    execute(database_url, f"create database {name} template {TEMPLATE}")
+    execute(database_url, f"create database {name} template {TEMPLATE} strategy file_copy")
     yield sibling(database_url, name)
     execute(database_url, f"drop database {name} with (force)")
 
@@ -62,6 +66,13 @@ def blank_database(database_url: str, _names: Iterator[str]) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def _names() -> Iterator[str]:
     return (f"test_{n}" for n in itertools.count())
+
+
+def _fast_folder() -> Path | None:
+    """Memory where there is plenty: copying a database takes 15 ms there, on a disk up to 400."""
+    memory = Path("/dev/shm")
+    plenty = os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > 4 * 2**30
+    return memory if plenty else None
 
 
 def sibling(url: str, name: str) -> str:
