@@ -153,12 +153,12 @@ def _compare(before: Mapping[str, Json], after: Mapping[str, Json]) -> Changes:
 
 def _member_changes(before: Json, after: Json, path: tuple[str, ...] = ()) -> Iterator[Change]:
     """The members that differ; an operator's properties one by one."""
-    names = [
-        n
-        for n in before | after
-        if n not in before or n not in after or not _same(before[n], after[n])
+    differ = [
+        name
+        for name in {**before, **after}
+        if name not in before or name not in after or not _same(before[name], after[name])
     ]
-    for name in names:
+    for name in differ:
         here = (*path, name)
         a, b = before.get(name), after.get(name)
         if name not in before:
@@ -169,7 +169,7 @@ def _member_changes(before: Json, after: Json, path: tuple[str, ...] = ()) -> It
             yield from _member_changes(before[name], after[name], here)
         else:
             yield Change(here, "changed", a, b)
-    if not names and list(before) != list(after):
+    if not differ and list(before) != list(after):
         yield Change(path, "reordered", list(before), list(after))
 
 

@@ -181,7 +181,20 @@ def _reuse(old: Part | None, value: Any) -> Part:
     if old is not None and (old.value is value or _same_items(old.value, value)):
         return old
     part = part_of(value)
-    return old if old is not None and old.data == part.data else part
+    if old is None:
+        return part
+    if old.data == part.data:
+        return old
+    _share_items(part.value, value, old.value)
+    return part
+
+
+def _share_items(fresh: Any, value: Any, old: Any) -> None:
+    """Put back into `fresh`, a copy of `value`, the very items that `old` holds too."""
+    held = {id(item) for item in (old.values() if isinstance(old, dict) else old)}
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        if id(item) in held:
+            fresh[key] = item
 
 
 def _same_items(old: Any, new: Any) -> bool:

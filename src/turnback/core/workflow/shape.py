@@ -77,9 +77,7 @@ def _check_list(
     for index, item in enumerate(document.get(member, ())):
         check_item(item, (member, index))
         if item[id_member] in seen:
-            refuse(
-                (member, index, id_member), f"This `{id_member}` is used twice; give each its own"
-            )
+            refuse((member, index, id_member), f"A second `{id_member}` like this; ids are unique")
         seen.add(item[id_member])
 
 
