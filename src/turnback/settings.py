@@ -76,7 +76,7 @@ class Settings(BaseSettings):
     ws_max_size: Positive = 9_000_000  # bytes in one frame from a client
     ws_max_send: Positive = 64_000_000  # bytes in one frame to a client
     ws_queue: Positive = 1_000  # frames waiting for one slow reader
-    ws_queue_bytes: Positive = 128_000_000
     max_body: Positive = 9_000_000  # bytes of a REST body
     snapshot_steps: Positive = 200  # steps in a v1 snapshot
+    branch_choices: Positive = 100  # newest lines named where lines part
     page_limit: Positive = 500  # rows in a REST page

@@ -7,7 +7,7 @@ The reads of a session begin at `key`, the one place that says whether a princip
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,6 @@ import zstandard
 
 from turnback.core import workflow as snapshots
 from turnback.core.errors import (
-    DatabaseUnavailable,
     RecordConflict,
     SessionNotFound,
     SnapshotMissing,
@@ -28,7 +27,7 @@ from turnback.core.principal import Principal
 from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, TurnStatus
 from turnback.core.workflow import Workflow
 from turnback.store import commit as commits
-from turnback.store.database import Database, domain_errors
+from turnback.store.database import Connection, Database, domain_errors
 from turnback.store.outbox import Notice, from_row
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
 
@@ -162,7 +161,7 @@ class Dao:
     # -- finding
 
     async def key(self, principal: Principal, session_id: str) -> SessionKey:
-        """Where the session is stored. Raises `SessionNotFound`, also for one of another project."""
+        """Where the session is stored. Raises `SessionNotFound`, for another project's too."""
         known = self._directory.get(session_id)
         if known is None:
             row = await self._db.run(lambda c: c.fetchrow(FIND, session_id))
@@ -233,7 +232,7 @@ class Dao:
         key = await self.key(principal, session_id)
         place = (key.root_id, key.id)
 
-        async def read(connection: asyncpg.Connection) -> Stored:
+        async def read(connection: Connection) -> Stored:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
                 row = await connection.fetchrow(SESSION, *place)
                 if row is None:
@@ -323,7 +322,9 @@ class Dao:
                 row = await connection.fetchrow(text, *args)
         except asyncpg.UniqueViolationError as error:
             raise _taken(error) from error
-        return None if row is None else Committed(row["revision"], State(row["state"]), row["fence"])
+        if row is None:
+            return None
+        return Committed(row["revision"], State(row["state"]), row["fence"])
 
     async def was_committed(self, commit: Commit, *, since: int) -> bool:
         """Whether a commit whose answer was lost has been written after revision `since`."""
@@ -408,7 +409,7 @@ class Dao:
         return dict(_blob(row) for row in rows)
 
 
-def _blob(row: Mapping[str, Any]) -> tuple[str, bytes]:
+def _blob(row: asyncpg.Record) -> tuple[str, bytes]:
     try:
         data = zstandard.decompress(row["data"])
     except zstandard.ZstdError:
@@ -436,7 +437,7 @@ def _position(branch_id: str | None, seq: int, step_id: str | None) -> Position:
     return Position(branch_id, seq, step_id or ROOT_ID)
 
 
-def _session_row(row: Mapping[str, Any]) -> SessionRow:
+def _session_row(row: asyncpg.Record) -> SessionRow:
     return SessionRow(
         key=SessionKey(row["root_id"], row["id"]),
         project_id=row["project_id"],
@@ -457,20 +458,21 @@ def _session_row(row: Mapping[str, Any]) -> SessionRow:
     )
 
 
-def _branch(row: Mapping[str, Any]) -> Branch:
+def _branch(row: asyncpg.Record) -> Branch:
     return Branch(
         id=row["id"],
         session_id=row["session_id"],
         cutoff=_position(row["cutoff_branch"], row["cutoff_seq"], row["cutoff_step"]),
         segments=tuple(
-            Segment(src, lo, hi) for src, lo, hi in zip(row["src"], row["lo"], row["hi"], strict=True)
+            Segment(src, lo, hi)
+            for src, lo, hi in zip(row["src"], row["lo"], row["hi"], strict=True)
         ),
         below=row["below"],
         segment_count=row["segment_count"],
     )
 
 
-def _turn(row: Mapping[str, Any]) -> Turn:
+def _turn(row: asyncpg.Record) -> Turn:
     return Turn(
         id=row["id"],
         kind=TurnKind(row["kind"]),
@@ -481,7 +483,7 @@ def _turn(row: Mapping[str, Any]) -> Turn:
     )
 
 
-def _step(row: Mapping[str, Any]) -> Step:
+def _step(row: asyncpg.Record) -> Step:
     return Step(
         id=row["id"],
         branch_id=row["branch_id"],
@@ -496,7 +498,7 @@ def _step(row: Mapping[str, Any]) -> Step:
     )
 
 
-def _record(row: Mapping[str, Any]) -> Record:
+def _record(row: asyncpg.Record) -> Record:
     return Record(
         step=_step(row),
         payload=row["payload"],
@@ -504,5 +506,3 @@ def _record(row: Mapping[str, Any]) -> Record:
         event_seq=row["event_seq"],
         created_at=row["created_at"],
     )
-
-

@@ -16,6 +16,8 @@ import asyncpg
 from turnback.core.errors import DatabaseUnavailable
 from turnback.store.url import asyncpg_dsn
 
+Connection = asyncpg.pool.PoolConnectionProxy
+
 T = TypeVar("T")
 
 _LOST = (
@@ -37,8 +39,6 @@ _REFUSED = (
     asyncpg.exceptions.QueryCanceledError,
 )
 """The server said no: nothing was committed, and trying again may help."""
-
-
 
 
 def lost(error: DatabaseUnavailable) -> bool:
@@ -109,12 +109,12 @@ class Database:
             self._pool.terminate()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+    async def connection(self) -> AsyncIterator[Connection]:
         """A connection from the pool. Raises `DatabaseUnavailable`."""
         async with domain_errors(), self._pool.acquire() as connection:
             yield connection
 
-    async def run(self, act: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    async def run(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """`act` on a connection; a read that met a dead pooled connection is tried once more."""
         try:
             async with self.connection() as connection:

@@ -1,0 +1,256 @@
+"""Writing what the server sends: each message once per audience, stored JSON passed through.
+
+A base client sees no + member at all (protocol.md 1); the two audiences' steps and frames are
+written side by side here so that the difference can be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+import orjson
+
+from turnback.core.errors import TurnbackError
+from turnback.core.lineage import ROOT_ID
+from turnback.core.tree import Role, Tree
+from turnback.core.workflow import Workflow
+from turnback.sessions.actor import View
+from turnback.sessions.broadcast import Availability, Closed, Delta, Failure, Message, Reply, Told
+from turnback.sessions.commands import Done
+from turnback.store.outbox import HeadChanged, SessionChanged, Status, StepWritten
+from turnback.store.rows import Record
+
+
+def text(message: Message, *, v1: bool) -> str | None:
+    """The frame of a message for this audience; None: this audience is not told of it."""
+    if isinstance(message, Reply):
+        return message.text
+    if isinstance(message, Closed):
+        return None
+    audience = "v1" if v1 else "base"
+    if audience not in message.texts:
+        frame = _frame(message, v1=v1)
+        message.texts[audience] = "" if frame is None else orjson.dumps(frame).decode()
+    return message.texts[audience] or None
+
+
+def _frame(message: Told | Delta | Availability | Failure, *, v1: bool) -> dict[str, Any] | None:
+    match message:
+        case Told():
+            return _told(message, v1=v1)
+        case Delta():
+            return _delta(message) if v1 else None
+        case Availability(state):
+            return {"type": "WsServerStatusEvent", "state": state} | _only(v1, waitingFor=[])
+        case Failure(error):
+            return error_frame(error, v1=v1)
+        case _:
+            assert_never(message)
+
+
+def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
+    plus = _only(v1, eventSeq=told.event_seq)
+    match told.notice:
+        case Status(state):
+            return {"type": "WsServerStatusEvent", "state": state} | _only(v1, waitingFor=[]) | plus
+        case StepWritten():
+            assert told.record is not None
+            written = (
+                step(told.record)
+                if v1
+                else base_step(told.record, before=told.before, after=told.after)
+            )
+            return {"type": "WsServerStepEvent", "step": written} | plus
+        case HeadChanged(head_id, _, redo_depth, cause, by):
+            return (
+                {
+                    "type": "WsServerHeadChangeEvent",
+                    "headId": head_id,
+                    "workflowContent": content(told.after),
+                    "canRedo": redo_depth > 0,
+                }
+                | _only(v1, redoDepth=redo_depth, cause=cause, by=by, effectsOutOfStep=[])
+                | plus
+            )
+        case SessionChanged(change, name, archived):
+            if not v1:
+                return None
+            values = {"name": name, "archived": archived}
+            said = {key: value for key, value in values.items() if value is not None}
+            return {"type": "WsServerSessionEvent", "change": change} | said | plus
+        case _:
+            assert_never(told.notice)
+
+
+def _delta(delta: Delta) -> dict[str, Any]:
+    frame: dict[str, Any] = {
+        "type": "WsServerDeltaEvent",
+        "messageId": delta.turn_id,
+        "stepId": delta.step_id,
+        "after": delta.after,
+        "offset": delta.offset,
+    }
+    if delta.text is not None:
+        return frame | {"text": delta.text}
+    call = {
+        "toolCallId": delta.tool_call_id,
+        "toolName": delta.tool_name,
+        "arguments": delta.arguments,
+    }
+    return frame | {"toolCall": call}
+
+
+def snapshot(
+    view: View,
+    records: Mapping[str, Record],
+    tree: Tree,
+    *,
+    epoch: str,
+    choices: int,
+    reset: bool,
+) -> str:
+    """The first frame of a v1 socket: light steps, no contents but the one at HEAD."""
+    frame: dict[str, Any] = {
+        "type": "WsServerSnapshotEvent",
+        "state": view.state,
+        "steps": [step(records[s.id]) for s in view.path if s.id in records],
+        "headId": view.head_id,
+        "workflowContent": content(view.workflow),
+        "canRedo": view.redo_depth > 0,
+        "eventSeq": view.revision,
+        "streamEpoch": epoch,
+        "name": view.name,
+        "branches": partings(view, tree, choices=choices),
+        "redoDepth": view.redo_depth,
+        "stepsCursor": view.path[0].id if view.older else None,
+        "partial": None,
+        "pendingAction": None,
+        "effectsOutOfStep": [],
+        "undos": [],
+        "waitingFor": [],
+    }
+    if view.partial is not None:
+        turn_id, step_id, said = view.partial
+        frame["partial"] = {"messageId": turn_id, "stepId": step_id, "text": said}
+    if reset:
+        frame["reset"] = True
+    return orjson.dumps(frame).decode()
+
+
+def base_snapshot(
+    view: View, records: list[Record], workflows: Mapping[str, Workflow], *, max_bytes: int
+) -> str:
+    """The first frame of a base socket: every step in full, oldest first.
+
+    Past `max_bytes` the older steps go without contents.
+    """
+    left = max_bytes - (len(view.workflow.encoded()) if view.workflow else 0)
+    steps = []
+    for record in reversed(records):
+        before, after = workflows.get(record.step.before), workflows.get(record.step.after)
+        left -= len(record.payload) + sum(len(w.encoded()) for w in (before, after) if w)
+        steps.append(base_step(record, before=before, after=after, full=left > 0))
+    frame = {
+        "type": "WsServerSnapshotEvent",
+        "state": view.state,
+        "steps": steps[::-1],
+        "headId": view.head_id,
+        "workflowContent": content(view.workflow),
+        "canRedo": view.redo_depth > 0,
+    }
+    return orjson.dumps(frame).decode()
+
+
+def partings(view: View, tree: Tree, *, choices: int) -> list[dict[str, Any]]:
+    """Where lines part on the visible path shown, each with its newest `choices` tips.
+
+    `onPath` is the index in `tips` of the line that HEAD is on, or goes back to; -1: none.
+    """
+    first = view.older or ROOT_ID
+    on_path = [step.id for step in view.path]
+    found = []
+    for parent, following in zip([first, *on_path], [*on_path, None], strict=True):
+        lines = tree.children.get(parent, [])[-choices:]
+        if len(lines) < 2:
+            continue
+        tips = [tree.tip(line) for line in lines]
+        index = lines.index(following) if following in lines else -1
+        found.append({"stepId": parent, "onPath": index, "tips": tips})
+    return found
+
+
+def step(record: Record) -> dict[str, Any]:
+    """A step as a v1 client sees it: no contents, and the + members."""
+    held = record.step
+    payload = orjson.loads(record.payload)
+    return _step(record, payload) | {
+        "branchId": held.branch_id,
+        "kind": "edit" if "edits" in payload else "prompt",
+        "endReason": held.end_reason,
+        "effects": [],
+        "beforeHash": held.before,
+        "afterHash": held.after,
+        "by": record.principal,
+    }
+
+
+def base_step(
+    record: Record, *, before: Workflow | None, after: Workflow | None, full: bool = True
+) -> dict[str, Any]:
+    """A step as a base client sees it; without contents where not `full` or not readable."""
+    written = _step(record, orjson.loads(record.payload))
+    if full and before is not None and after is not None:
+        written["beforeWorkflowContent"] = content(before)
+        written["afterWorkflowContent"] = content(after)
+    return written
+
+
+def _step(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
+    held = record.step
+    user = held.role is Role.USER
+    written = {
+        "id": held.id,
+        "parentId": held.parent_id,
+        "messageId": held.turn_id,
+        "stepId": held.index,
+        "timestamp": record.timestamp,
+        "role": held.role,
+        "content": payload["content"],
+        "isBegin": user or held.index == 1,
+        "isEnd": user or held.end_reason is not None,
+    }
+    for member in ("messageSource", "toolCalls", "toolResults", "usage"):
+        if member in payload:
+            written[member] = payload[member]
+    return written
+
+
+def content(workflow: Workflow | None) -> orjson.Fragment | None:
+    """A workflow's content, as it is stored; null where it cannot be read."""
+    return None if workflow is None else orjson.Fragment(workflow.encoded())
+
+
+def error_frame(error: TurnbackError, *, v1: bool, request_id: str | None = None) -> dict[str, Any]:
+    """An error as a frame: the sentence; for v1 also the code, the request and its data."""
+    frame: dict[str, Any] = {"type": "WsServerErrorEvent", "error": error.message}
+    if v1:
+        frame |= {"code": error.code, "data": error.data}
+        if request_id is not None:
+            frame["requestId"] = request_id
+    return frame
+
+
+def ack_frame(request_id: str, done: Done) -> dict[str, Any]:
+    """The answer to a command that carried a `requestId`."""
+    frame = {
+        "type": "WsServerAckEvent",
+        "requestId": request_id,
+        "headId": done.head_id,
+        "eventSeq": done.event_seq,
+    }
+    return frame | ({"messageId": done.turn_id} if done.turn_id else {})
+
+
+def _only(v1: bool, **members: Any) -> dict[str, Any]:
+    return members if v1 else {}

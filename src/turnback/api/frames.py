@@ -1,0 +1,389 @@
+"""The frames of the socket: what a client may send, parsed; what a server sends, described.
+
+Names are the wire's (camelCase, protocol.md 1). The client's frames are a tagged union that parses
+into `sessions.commands`; the server's are models that only describe: `api/encode.py` writes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from turnback.core.edits import Edit
+from turnback.core.errors import (
+    ContentRequired,
+    InvalidFormat,
+    MessageIdRequired,
+    NotAvailable,
+    TurnbackError,
+    UnknownType,
+)
+from turnback.core.principal import Principal
+from turnback.sessions.commands import (
+    Asked,
+    Checkout,
+    Command,
+    EditWorkflow,
+    Prompt,
+    Redo,
+    RevertStep,
+    RevertTurn,
+    Stop,
+)
+
+BASE = "turnback.base"
+V1 = "turnback.v1"
+
+Key = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+"""A key that a client makes up."""
+
+StepId = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+
+
+class _Frame(BaseModel):
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class _ClientFrame(_Frame):
+    requestId: Key | None = None
+    expectedHeadId: StepId | None = None
+
+
+class WsClientPromptCommand(_ClientFrame):
+    type: Literal["WsClientPromptCommand"]
+    content: str
+    messageSource: Literal["chat", "feedback"] | None = None
+    turnKey: Key | None = None
+    attachmentIds: list[str] | None = None
+
+
+class WsClientStopCommand(_ClientFrame):
+    type: Literal["WsClientStopCommand"]
+
+
+class WsClientRevertCommand(_ClientFrame):
+    type: Literal["WsClientRevertCommand"]
+    messageId: StepId | None = None
+    stepId: StepId | None = None
+    effects: Literal["leave", "undo"] | None = None
+    planId: str | None = None
+    confirm: bool | None = None
+    keepEdits: bool | None = None
+
+
+class WsClientRedoCommand(_ClientFrame):
+    type: Literal["WsClientRedoCommand"]
+    all: bool = False
+
+
+class WsClientCheckoutCommand(_ClientFrame):
+    type: Literal["WsClientCheckoutCommand"]
+    stepId: StepId
+
+
+class WsClientEditWorkflowCommand(_ClientFrame):
+    type: Literal["WsClientEditWorkflowCommand"]
+    baseHeadId: StepId
+    edits: Annotated[list[Edit], Field(min_length=1)]
+
+
+ClientFrame = Annotated[
+    WsClientPromptCommand
+    | WsClientStopCommand
+    | WsClientRevertCommand
+    | WsClientRedoCommand
+    | WsClientCheckoutCommand
+    | WsClientEditWorkflowCommand,
+    Field(discriminator="type"),
+]
+
+_client: TypeAdapter[Any] = TypeAdapter(ClientFrame)
+
+BASE_TYPES = frozenset(
+    {
+        "WsClientPromptCommand",
+        "WsClientStopCommand",
+        "WsClientRevertCommand",
+        "WsClientRedoCommand",
+    }
+)
+V1_TYPES = BASE_TYPES | {"WsClientCheckoutCommand", "WsClientEditWorkflowCommand"}
+LATER_TYPES = frozenset(
+    {"WsClientApproveCommand", "WsClientUndoCommand", "WsClientAcknowledgeCommand"}
+)
+"""Named by the protocol and not offered yet: they answer `not_available`."""
+
+
+class Unparsed(TurnbackError):
+    """A frame that is no command; `request_id` is what it named, for the answer."""
+
+    def __init__(self, error: TurnbackError, request_id: str | None) -> None:
+        super().__init__(error.message, **error.data)
+        self.error = error
+        self.request_id = request_id
+
+
+def parse(text: str | bytes, *, principal: Principal, v1: bool, max_edits: int) -> Asked:
+    """A frame as a command. Raises `Unparsed`, which carries the typed error."""
+    try:
+        frame = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise Unparsed(InvalidFormat("Invalid message format"), None) from None
+    return parse_object(frame, principal=principal, v1=v1, max_edits=max_edits)
+
+
+def parse_object(frame: object, *, principal: Principal, v1: bool, max_edits: int) -> Asked:
+    """As `parse`, of what has been read as JSON already."""
+    if not isinstance(frame, dict):
+        raise Unparsed(InvalidFormat("Invalid message format"), None)
+    named = frame.get("requestId")
+    request_id = named if isinstance(named, str) and 0 < len(named) <= 200 else None
+    try:
+        model = _validated(frame, V1_TYPES if v1 else BASE_TYPES, v1=v1)
+        command = _command(model, max_edits=max_edits)
+    except TurnbackError as error:
+        raise Unparsed(error, request_id) from None
+    return Asked(
+        command=command,
+        principal=principal,
+        request_id=model.requestId if v1 else None,
+        fingerprint=_fingerprint(frame) if v1 and model.requestId else b"",
+        expected_head_id=model.expectedHeadId if v1 else None,
+    )
+
+
+def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any:
+    type_ = frame.get("type")
+    if v1 and type_ in LATER_TYPES:
+        raise NotAvailable(f"This server does not offer `{type_}`; see `/capabilities`")
+    if not isinstance(type_, str) or type_ not in types:
+        raise UnknownType(f"Unknown message type: {_shown(type_)}")
+    if type_ == "WsClientPromptCommand" and (
+        not isinstance(frame.get("content"), str) or not frame["content"].strip()
+    ):
+        raise ContentRequired("Message content is required")
+    if type_ == "WsClientRevertCommand" and not (
+        frame.get("messageId") or (v1 and frame.get("stepId"))
+    ):
+        raise MessageIdRequired("messageId is required to revert")
+    try:
+        return _client.validate_python(frame)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        path = "/".join(str(part) for part in first["loc"][1:])
+        raise InvalidFormat(
+            "Invalid message format", path=f"/{path}", reason=first["msg"]
+        ) from None
+
+
+def _command(model: Any, *, max_edits: int) -> Command:
+    match model:
+        case WsClientPromptCommand():
+            if model.attachmentIds:
+                raise NotAvailable("This server does not offer attachments; see `/capabilities`")
+            return Prompt(model.content, model.messageSource, model.turnKey)
+        case WsClientStopCommand():
+            return Stop()
+        case WsClientRevertCommand():
+            if model.effects == "undo" or model.planId:
+                raise NotAvailable("This server does not undo effects yet; see `/capabilities`")
+            if model.keepEdits:
+                raise NotAvailable("This server does not offer `keepEdits`; see `/capabilities`")
+            if model.stepId is not None:
+                return RevertStep(model.stepId)
+            return RevertTurn(model.messageId or "")
+        case WsClientRedoCommand():
+            return Redo(model.all)
+        case WsClientCheckoutCommand():
+            return Checkout(model.stepId)
+        case WsClientEditWorkflowCommand():
+            if len(model.edits) > max_edits:
+                raise InvalidFormat(
+                    f"One command may hold {max_edits} edits (`max_edits`)", limit="max_edits"
+                )
+            return EditWorkflow(model.baseHeadId, tuple(model.edits))
+        case _:
+            raise UnknownType(f"Unknown message type: {model.type}")
+
+
+def _shown(type_: object) -> str:
+    if type_ is None:
+        return "undefined"
+    return str(type_)[:100]
+
+
+def _fingerprint(frame: dict[str, Any]) -> bytes:
+    content = {name: value for name, value in frame.items() if name != "requestId"}
+    packed = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    return hashlib.blake2b(packed, digest_size=20).digest()
+
+
+# -- what the server sends; these models describe, `api/encode.py` writes
+
+
+class ToolCallFrame(_Frame):
+    toolName: str
+    toolCallId: str
+    input: dict[str, Any]
+
+
+class ToolResultFrame(_Frame):
+    toolCallId: str
+    output: str
+    isError: bool
+
+
+class UsageFrame(_Frame):
+    inputTokens: int
+    outputTokens: int
+    totalTokens: int
+
+
+class StepFrame(_Frame):
+    """A step as a v1 client sees it. A base client sees the members up to `usage`, and contents."""
+
+    id: str
+    parentId: str
+    messageId: str
+    stepId: int
+    timestamp: int
+    role: Literal["user", "agent"]
+    content: str
+    isBegin: bool
+    isEnd: bool
+    messageSource: Literal["chat", "feedback"] | None = None
+    toolCalls: list[ToolCallFrame] | None = None
+    toolResults: list[ToolResultFrame] | None = None
+    usage: UsageFrame | None = None
+    beforeWorkflowContent: dict[str, Any] | None = None
+    afterWorkflowContent: dict[str, Any] | None = None
+    branchId: str
+    kind: Literal["prompt", "edit"]
+    endReason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None
+    effects: list[str]
+    beforeHash: str
+    afterHash: str
+    by: str
+
+
+AgentState = Literal["AVAILABLE", "GENERATING", "STOPPING", "UNAVAILABLE"]
+
+
+class PartingFrame(_Frame):
+    """Where lines part on the visible path: after `stepId`, one line per `tips`, oldest first."""
+
+    stepId: str
+    onPath: int
+    tips: list[str]
+
+
+class PartialFrame(_Frame):
+    messageId: str
+    stepId: str
+    text: str
+
+
+class WsServerSnapshotEvent(_Frame):
+    type: Literal["WsServerSnapshotEvent"]
+    state: AgentState
+    steps: list[StepFrame]
+    headId: str
+    workflowContent: dict[str, Any] | None
+    canRedo: bool
+    eventSeq: int
+    streamEpoch: str
+    name: str
+    branches: list[PartingFrame]
+    redoDepth: int
+    stepsCursor: str | None
+    partial: PartialFrame | None
+    pendingAction: None
+    effectsOutOfStep: list[dict[str, Any]]
+    undos: list[dict[str, Any]]
+    waitingFor: list[dict[str, Any]]
+    reset: bool | None = None
+
+
+class WsServerStepEvent(_Frame):
+    type: Literal["WsServerStepEvent"]
+    step: StepFrame
+    eventSeq: int
+
+
+class WsServerStatusEvent(_Frame):
+    """`eventSeq` is missing where the state is the server's view and not stored: UNAVAILABLE."""
+
+    type: Literal["WsServerStatusEvent"]
+    state: AgentState
+    waitingFor: list[dict[str, Any]]
+    eventSeq: int | None = None
+
+
+class WsServerHeadChangeEvent(_Frame):
+    type: Literal["WsServerHeadChangeEvent"]
+    headId: str
+    workflowContent: dict[str, Any] | None
+    canRedo: bool
+    redoDepth: int
+    cause: Literal["revert", "redo", "checkout", "edit"]
+    by: str
+    effectsOutOfStep: list[dict[str, Any]]
+    eventSeq: int
+
+
+class WsServerErrorEvent(_Frame):
+    type: Literal["WsServerErrorEvent"]
+    error: str
+    code: str
+    requestId: str | None = None
+    data: dict[str, Any]
+
+
+class ToolDelta(_Frame):
+    toolCallId: str
+    toolName: str
+    arguments: str
+
+
+class WsServerDeltaEvent(_Frame):
+    """A provisional piece. `offset` counts UTF-16 units of the text, or of the call's arguments."""
+
+    type: Literal["WsServerDeltaEvent"]
+    messageId: str
+    stepId: str
+    after: int
+    offset: int
+    text: str | None = None
+    toolCall: ToolDelta | None = None
+
+
+class WsServerSessionEvent(_Frame):
+    type: Literal["WsServerSessionEvent"]
+    change: Literal["name", "archived", "deleted"]
+    name: str | None = None
+    archived: bool | None = None
+    eventSeq: int
+
+
+class WsServerAckEvent(_Frame):
+    type: Literal["WsServerAckEvent"]
+    requestId: str
+    headId: str
+    eventSeq: int
+    messageId: str | None = None
+
+
+ServerFrame = Annotated[
+    WsServerSnapshotEvent
+    | WsServerStepEvent
+    | WsServerStatusEvent
+    | WsServerHeadChangeEvent
+    | WsServerErrorEvent
+    | WsServerDeltaEvent
+    | WsServerSessionEvent
+    | WsServerAckEvent,
+    Field(discriminator="type"),
+]

@@ -1,0 +1,76 @@
+"""Errors over HTTP: RFC 9457 problems with the same `code` as the socket's."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from turnback.core.errors import BadInput, Draining, NotFound, StoreError, TurnbackError
+
+log = structlog.get_logger()
+
+
+def problem(error: TurnbackError) -> dict[str, Any]:
+    """The body of an error's problem."""
+    name = type(error).__name__
+    return {
+        "type": "about:blank",
+        "title": re.sub(r"(?<!^)(?=[A-Z])", " ", name),
+        "status": error.status,
+        "detail": error.message,
+        "code": error.code,
+        "data": error.data,
+    }
+
+
+def response(error: TurnbackError) -> Response:
+    """The HTTP response of an error."""
+    headers = {"retry-after": "1"} if isinstance(error, StoreError | Draining) else {}
+    return Response(
+        orjson.dumps(problem(error), default=str),
+        status_code=error.status,
+        media_type="application/problem+json",
+        headers=headers,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of `app` with a problem."""
+
+    async def ours(request: Request, error: Exception) -> Response:
+        assert isinstance(error, TurnbackError)
+        return response(error)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        where = "/".join(str(part) for part in first["loc"])
+        return response(BadInput(f"`{where}`: {first['msg']}", path=where))
+
+    async def http(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        if error.status_code == HTTPStatus.NOT_FOUND:
+            return response(NotFound(f"There is nothing at `{request.url.path}`"))
+        phrase = HTTPStatus(error.status_code).phrase
+        failed = BadInput(f"{phrase}: `{request.method} {request.url.path}`")
+        answer = response(failed)
+        answer.status_code = error.status_code
+        answer.body = orjson.dumps(problem(failed) | {"status": error.status_code, "title": phrase})
+        answer.headers["content-length"] = str(len(answer.body))
+        return answer
+
+    async def unexpected(request: Request, error: Exception) -> Response:
+        log.error("request failed", path=request.url.path, exc_info=error)
+        return response(TurnbackError("Something went wrong on the server"))
+
+    app.add_exception_handler(TurnbackError, ours)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, http)
+    app.add_exception_handler(Exception, unexpected)

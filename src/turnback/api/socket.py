@@ -1,0 +1,242 @@
+"""The WebSocket: one snapshot or replay, then everything the session tells; commands in.
+
+Two tasks share a socket: one reads commands and carries them out in their order, one writes what
+the subscriber's queue holds, in its order. Whatever a client sends, the socket answers with a
+typed error or a close code and lives on or ends (protocol.md 1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import structlog
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from turnback.api import encode
+from turnback.api.frames import BASE, V1, Unparsed, parse
+from turnback.core.errors import (
+    InvalidFormat,
+    QueueFull,
+    SessionNotFound,
+    StoreError,
+    TurnbackError,
+)
+from turnback.core.principal import LOCAL, Principal
+from turnback.sessions.actor import Actor
+from turnback.sessions.broadcast import DRAINING, Closed, Reply, Subscriber, Told
+from turnback.sessions.registry import Sessions
+from turnback.settings import Settings
+
+log = structlog.get_logger()
+
+NOT_FOUND = Closed(4404, "session not found")
+TRY_AGAIN = Closed(1013, "try again later")
+
+
+async def serve(websocket: WebSocket, session_id: str) -> None:
+    """Serve one socket until either side ends it."""
+    sessions: Sessions = websocket.app.state.sessions
+    offered = websocket.scope.get("subprotocols", [])
+    v1 = V1 in offered
+    await websocket.accept(subprotocol=V1 if v1 else BASE if BASE in offered else None)
+    if sessions.draining:
+        await _close(websocket, DRAINING)
+        return
+    principal = LOCAL
+    try:
+        actor = await sessions.get(principal, session_id)
+        await actor.refresh()
+    except (SessionNotFound, StoreError, QueueFull) as error:
+        await _send(websocket, orjson.dumps(encode.error_frame(error, v1=v1)).decode())
+        await _close(websocket, NOT_FOUND if isinstance(error, SessionNotFound) else TRY_AGAIN)
+        return
+    connection = _Connection(websocket, sessions, actor, principal, v1=v1)
+    await connection.run()
+
+
+class _Connection:
+    def __init__(
+        self,
+        websocket: WebSocket,
+        sessions: Sessions,
+        actor: Actor,
+        principal: Principal,
+        *,
+        v1: bool,
+    ) -> None:
+        self._websocket = websocket
+        self._sessions = sessions
+        self._settings: Settings = sessions.settings
+        self._actor = actor
+        self._principal = principal
+        self._v1 = v1
+
+    async def run(self) -> None:
+        subscriber, revision = self._actor.join()
+        tasks: list[asyncio.Task[Any]] = []
+        try:
+            for text in await self._opening(revision):
+                await _send(self._websocket, text)
+            reading = asyncio.create_task(self._read(subscriber))
+            writing = asyncio.create_task(self._write(subscriber, revision))
+            overflow = asyncio.create_task(subscriber.overflowed.wait())
+            tasks = [reading, writing, overflow]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if overflow in done and not writing.done():
+                # The writer hangs in a full transport: the peer is told if it still listens.
+                writing.cancel()
+                await asyncio.wait([writing])
+                await _close(self._websocket, TRY_AGAIN)
+        except WebSocketDisconnect:
+            pass
+        except StoreError as error:
+            text = orjson.dumps(encode.error_frame(error, v1=self._v1)).decode()
+            await _send_quietly(self._websocket, text)
+            await _close(self._websocket, TRY_AGAIN)
+        finally:
+            self._actor.leave(subscriber)
+            for task in tasks:
+                task.cancel()
+            for result in await asyncio.gather(*tasks, return_exceptions=True):
+                if isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
+                    log.error("socket failed", session=self._actor.key.id, exc_info=result)
+
+    # -- the first frames
+
+    async def _opening(self, revision: int) -> list[str]:
+        view = self._actor.view(steps=self._settings.snapshot_steps if self._v1 else None)
+        tree = self._actor.tree
+        if not self._v1:
+            return [await self._base_snapshot()]
+        asked = self._websocket.query_params.get("since")
+        epoch = self._websocket.query_params.get("epoch")
+        reset = False
+        if asked is not None and asked.isdecimal() and len(asked) < 19:
+            since = int(asked)
+            fits = view.floor <= since <= revision and revision - since <= self._settings.ws_queue
+            if fits and epoch in (None, self._sessions.epoch):
+                replay = await self._actor.replay(since=since, until=revision)
+                if [told.event_seq for told in replay] == list(range(since + 1, revision + 1)):
+                    return self._replayed(replay, view.partial, revision)
+            reset = True
+        records = await self._sessions.dao.records(
+            self._principal, self._actor.key, [step.id for step in view.path]
+        )
+        return [
+            encode.snapshot(
+                view,
+                {record.step.id: record for record in records},
+                tree,
+                epoch=self._sessions.epoch,
+                choices=self._settings.branch_choices,
+                reset=reset,
+            )
+        ]
+
+    def _replayed(
+        self, replay: list[Told], partial: tuple[str, str, str] | None, revision: int
+    ) -> list[str]:
+        texts = [text for told in replay if (text := encode.text(told, v1=True)) is not None]
+        if partial is not None:
+            turn_id, step_id, said = partial
+            delta = {
+                "type": "WsServerDeltaEvent",
+                "messageId": turn_id,
+                "stepId": step_id,
+                "after": revision,
+                "offset": 0,
+                "text": said,
+            }
+            texts.append(orjson.dumps(delta).decode())
+        return texts
+
+    async def _base_snapshot(self) -> str:
+        actor = self._actor
+        view = actor.view(steps=None)
+        ids = list(actor.tree.steps)  # every step, in the order they were written
+        dao, key = self._sessions.dao, actor.key
+        records = await dao.records(self._principal, key, ids)
+        hashes = {h for r in records for h in (r.step.before, r.step.after)}
+        workflows = await dao.workflows(self._principal, key, hashes)
+        return encode.base_snapshot(view, records, workflows, max_bytes=self._settings.ws_max_send)
+
+    # -- both directions
+
+    async def _write(self, subscriber: Subscriber, revision: int) -> None:
+        while True:
+            message = await subscriber.get()
+            if isinstance(message, Closed):
+                await _close(self._websocket, message)
+                return
+            if isinstance(message, Told) and message.event_seq <= revision:
+                continue
+            text = encode.text(message, v1=self._v1)
+            if text is not None:
+                await _send(self._websocket, text)
+
+    async def _read(self, subscriber: Subscriber) -> None:
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            text = message.get("text")
+            if text is None:
+                error = InvalidFormat("Invalid message format", reason="frames are text")
+                self._refuse(subscriber, error, None)
+                continue
+            await self._command(subscriber, text)
+
+    async def _command(self, subscriber: Subscriber, text: str) -> None:
+        try:
+            asked = parse(
+                text,
+                principal=self._principal,
+                v1=self._v1,
+                max_edits=self._settings.max_edits,
+            )
+        except Unparsed as unparsed:
+            self._refuse(subscriber, unparsed.error, unparsed.request_id)
+            return
+        try:
+            actor = await self._sessions.get(self._principal, self._actor.key.id)
+            done = await actor.ask(asked)
+        except TurnbackError as error:
+            self._refuse(subscriber, error, asked.request_id)
+        except Exception:
+            log.exception("command failed", session=self._actor.key.id)
+            sentence = "Something went wrong on the server; nothing was changed"
+            self._refuse(subscriber, TurnbackError(sentence), asked.request_id)
+        else:
+            if asked.request_id is not None:
+                ack = encode.ack_frame(asked.request_id, done)
+                subscriber.put(Reply(orjson.dumps(ack).decode()))
+
+    def _refuse(self, subscriber: Subscriber, error: TurnbackError, request_id: str | None) -> None:
+        frame = encode.error_frame(error, v1=self._v1, request_id=request_id)
+        subscriber.put(Reply(orjson.dumps(frame, default=str).decode()))
+
+
+async def _send(websocket: WebSocket, text: str) -> None:
+    try:
+        await websocket.send({"type": "websocket.send", "text": text})
+    except (RuntimeError, OSError) as error:
+        raise WebSocketDisconnect(1006) from error
+
+
+async def _send_quietly(websocket: WebSocket, text: str) -> None:
+    try:
+        await _send(websocket, text)
+    except WebSocketDisconnect:
+        pass
+
+
+async def _close(websocket: WebSocket, closed: Closed) -> None:
+    if websocket.application_state is WebSocketState.DISCONNECTED:
+        return
+    try:
+        async with asyncio.timeout(2):
+            await websocket.close(closed.code, closed.reason)
+    except (RuntimeError, OSError, TimeoutError, WebSocketDisconnect):
+        pass

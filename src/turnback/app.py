@@ -1,0 +1,56 @@
+"""The application: settings and a database in, an ASGI app out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI, WebSocket
+
+from turnback import __version__
+from turnback.api import page, problems, rest, socket
+from turnback.api.guard import Guard
+from turnback.sessions.registry import Sessions
+from turnback.settings import Settings
+from turnback.store.dao import Dao
+from turnback.store.database import Database
+from turnback.store.ids import new_id
+
+
+def create_app(settings: Settings, database_url: str) -> FastAPI:
+    """The app over the migrated database at `database_url`.
+
+    Within its lifespan `app.state.sessions` holds the live sessions, and `await app.state.drain()`
+    ends its runs and closes its sockets with 1012.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        database = await Database.open(
+            database_url,
+            size=settings.db_pool_size,
+            connect_timeout=settings.db_connect_timeout,
+            statement_timeout=settings.db_statement_timeout,
+        )
+        dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
+        sessions = Sessions(dao, settings)
+        try:
+            await sessions.start()
+            app.state.sessions = sessions
+            app.state.drain = sessions.drain
+            yield
+        finally:
+            await sessions.close()
+            await database.close()
+
+    app = FastAPI(title="Turnback", version=__version__, lifespan=lifespan)
+    app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
+    problems.install(app)
+    app.include_router(rest.router)
+    page.install(app)
+
+    @app.websocket("/sessions/{session_id}/ws")
+    async def ws(websocket: WebSocket, session_id: str) -> None:
+        await socket.serve(websocket, session_id)
+
+    return app

@@ -1,0 +1,118 @@
+"""What can be asked of a live session, parsed and typed; and what is answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from turnback.core.edits import Edit
+from turnback.core.principal import Principal
+from turnback.core.workflow import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A user's message. `turn_key` makes a retry the same turn."""
+
+    content: str
+    message_source: str | None = None
+    turn_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """End the run, if one is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevertTurn:
+    """HEAD to before a turn."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevertStep:
+    """HEAD to before a step."""
+
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Redo:
+    """HEAD forward again, once or all the way."""
+
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Checkout:
+    """HEAD to any reachable step."""
+
+    step_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EditWorkflow:
+    """A person's own edit, made on the workflow at `base_head_id`."""
+
+    base_head_id: str
+    edits: tuple[Edit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PutWorkflow:
+    """The host application's document, in place of the one whose address is `if_match`."""
+
+    workflow: Workflow
+    if_match: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A new name, or archived or not; None leaves one as it is."""
+
+    name: str | None = None
+    archived: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Out of every list, at once."""
+
+
+Command = (
+    Prompt
+    | Stop
+    | RevertTurn
+    | RevertStep
+    | Redo
+    | Checkout
+    | EditWorkflow
+    | PutWorkflow
+    | Change
+    | Delete
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A command with who asks it, and under which conditions.
+
+    `request_id` makes it run once; `fingerprint` is the hash of its content, so that the same id
+    with other content is refused.
+    """
+
+    command: Command
+    principal: Principal
+    request_id: str | None = None
+    fingerprint: bytes = b""
+    expected_head_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """HEAD and the last `eventSeq` after a command, and the turn it began, if it began one."""
+
+    head_id: str
+    event_seq: int
+    turn_id: str | None = None

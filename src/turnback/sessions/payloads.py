@@ -1,0 +1,79 @@
+"""A record's payload: the members of the wire's step that no column holds (store/rows.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from turnback.agent.steps import PastStep, StepDraft, ToolCall, ToolResult
+from turnback.core.edits import Edit, ReplaceWorkflow, describe
+from turnback.core.tree import TurnKind
+from turnback.store.rows import Record
+
+
+def of_prompt(content: str, message_source: str | None) -> str:
+    """The payload of a user's message."""
+    return _dump({"content": content, "messageSource": message_source})
+
+
+def of_edit(edits: Sequence[Edit]) -> str:
+    """The payload of a person's edit; a document put in whole is not repeated in it."""
+    return _dump(
+        {
+            "content": describe(edits),
+            "edits": [
+                {"op": edit.op}
+                if isinstance(edit, ReplaceWorkflow)
+                else edit.model_dump(mode="json", exclude_unset=True)
+                for edit in edits
+            ],
+        }
+    )
+
+
+def of_draft(draft: StepDraft) -> str:
+    """The payload of an agent's step."""
+    return _dump(
+        {
+            "content": draft.content,
+            "toolCalls": [
+                {"toolName": call.name, "toolCallId": call.id, "input": call.input}
+                for call in draft.tool_calls
+            ],
+            "toolResults": [
+                {"toolCallId": r.call_id, "output": r.output, "isError": r.is_error}
+                for r in draft.tool_results
+            ],
+            "usage": draft.usage,
+        }
+    )
+
+
+def of_note(content: str) -> str:
+    """The payload of a last agent step that only says why the turn has ended."""
+    return _dump({"content": content, "toolCalls": [], "toolResults": []})
+
+
+def past_step(record: Record, kind: TurnKind) -> PastStep:
+    """What the model is told of an earlier step, `kind` being its turn's."""
+    payload: dict[str, Any] = orjson.loads(record.payload)
+    return PastStep(
+        role=record.step.role,
+        content=payload["content"],
+        kind=kind,
+        end_reason=record.step.end_reason,
+        tool_calls=tuple(
+            ToolCall(call["toolName"], call["toolCallId"], call["input"])
+            for call in payload.get("toolCalls", ())
+        ),
+        tool_results=tuple(
+            ToolResult(r["toolCallId"], r["output"], r["isError"])
+            for r in payload.get("toolResults", ())
+        ),
+    )
+
+
+def _dump(payload: dict[str, Any]) -> str:
+    return orjson.dumps({k: v for k, v in payload.items() if v is not None}).decode()

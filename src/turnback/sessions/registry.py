@@ -1,0 +1,176 @@
+"""All live sessions of this process: loaded on demand, evicted when idle, drained at the end.
+
+Its ticker keeps the leases alive, ends runs whose holder is gone, reads sessions again that have
+fallen behind, and forgets what is past its time (lineage.md 3).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+
+import structlog
+
+from turnback.agent.models import ChatModel, resolve
+from turnback.core.errors import DatabaseUnavailable, Draining, QueueFull, TurnbackError
+from turnback.core.principal import LOCAL, Principal
+from turnback.sessions.actor import Actor, now_ms
+from turnback.sessions.broadcast import DRAINING
+from turnback.sessions.runner import Runner
+from turnback.settings import Settings
+from turnback.store.dao import Dao
+
+log = structlog.get_logger()
+
+
+class Sessions:
+    """The live sessions. Open with `start`, end with `drain` and then `close`."""
+
+    def __init__(self, dao: Dao, settings: Settings) -> None:
+        self.dao = dao
+        self.settings = settings
+        self.draining = False
+        self.epoch = ""
+        self._models: dict[str, ChatModel] = {}
+        self._runner = Runner(settings, self.model)
+        self._actors: dict[str, Actor] = {}
+        self._opening: dict[str, asyncio.Future[Actor]] = {}
+        self._tickers: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Take this process's node lock, end what a crash cut off, and start ticking."""
+        await self.dao.hold_node_lock()
+        self.epoch = await self.dao.stream_epoch()
+        await self._recover()
+        self._tickers = [
+            asyncio.create_task(self._every(self.settings.lease_heartbeat, self._beat)),
+            asyncio.create_task(self._every(self.settings.poll_interval, self._poll)),
+            asyncio.create_task(self._every(60.0, self._forget)),
+        ]
+
+    def model(self, name: str) -> ChatModel:
+        """The model of this name, made once. Raises `ModelNotConfigured`."""
+        if name not in self._models:
+            self._models[name] = resolve(self.settings, name=name)
+        return self._models[name]
+
+    async def get(self, principal: Principal, session_id: str) -> Actor:
+        """The live session, loaded if it is not in memory.
+
+        Raises `SessionNotFound`, `DatabaseUnavailable`, or `QueueFull` at `max_live_sessions`.
+        """
+        await self.dao.key(principal, session_id)
+        actor = self._actors.get(session_id)
+        if actor is not None and not actor.deleted:
+            return actor
+        opening = self._opening.get(session_id)
+        if opening is None:
+            opening = asyncio.ensure_future(self._open(principal, session_id))
+            self._opening[session_id] = opening
+            opening.add_done_callback(lambda _: self._opening.pop(session_id, None))
+        return await asyncio.shield(opening)
+
+    def now(self) -> datetime:
+        """The time, as records carry it: UTC, to the millisecond."""
+        return now_ms()
+
+    async def ready(self) -> None:
+        """Raise `Draining` or `DatabaseUnavailable` where no session can be served."""
+        if self.draining:
+            raise Draining("The server is going down")
+        await self.dao.ping()
+
+    async def drain(self) -> None:
+        """Start no new runs; give those under way `drain_timeout` seconds, then interrupt them.
+
+        Then every socket is closed with 1012.
+        """
+        self.draining = True
+        for actor in self._actors.values():
+            actor.draining = True
+        runs = [actor.run for actor in self._actors.values() if actor.run is not None]
+        if runs:
+            ends = [asyncio.create_task(run.ended.wait()) for run in runs]
+            await asyncio.wait(ends, timeout=self.settings.drain_timeout)
+            for run in runs:
+                run.draining = True
+                run.stop.set()
+            await asyncio.wait(ends, timeout=5)
+            for end in ends:
+                end.cancel()
+        for actor in self._actors.values():
+            actor.shut(DRAINING)
+
+    async def close(self) -> None:
+        """End every task of this process's sessions."""
+        for ticker in self._tickers:
+            ticker.cancel()
+        await asyncio.gather(*self._tickers, return_exceptions=True)
+        await asyncio.gather(*(actor.close() for actor in self._actors.values()))
+        self._actors.clear()
+        await self.dao.drop_node_lock()
+
+    async def _open(self, principal: Principal, session_id: str) -> Actor:
+        if len(self._actors) >= self.settings.max_live_sessions:
+            await self._evict(older_than=0.0)
+        if len(self._actors) >= self.settings.max_live_sessions:
+            raise QueueFull(
+                f"{self.settings.max_live_sessions} sessions are live, the limit "
+                "(`max_live_sessions`); try again in a moment"
+            )
+        actor = await Actor.open(
+            dao=self.dao,
+            principal=principal,
+            settings=self.settings,
+            session_id=session_id,
+            start=self._runner,
+        )
+        actor.draining = self.draining
+        self._actors[session_id] = actor
+        return actor
+
+    async def _evict(self, *, older_than: float) -> None:
+        now = asyncio.get_running_loop().time()
+        for session_id, actor in tuple(self._actors.items()):
+            if actor.idle and (actor.deleted or now - actor.touched > older_than):
+                del self._actors[session_id]
+                await actor.close()
+
+    async def _recover(self) -> None:
+        """End the runs whose holders are gone, by loading their sessions."""
+        for key in await self.dao.ended_leases(expiry=self.settings.lease_expiry):
+            try:
+                actor = await self.get(LOCAL, key.id)
+                await actor.refresh()
+            except TurnbackError as error:
+                log.warning("session not recovered", session=key.id, code=error.code)
+
+    async def _beat(self) -> None:
+        await self.dao.hold_node_lock()
+        if any(actor.run is not None for actor in self._actors.values()):
+            await self.dao.heartbeat()
+
+    async def _poll(self) -> None:
+        for actor in tuple(self._actors.values()):
+            if actor.stale or actor.unheld:
+                await actor.refresh()
+        await self._recover()
+        await self._evict(older_than=self.settings.session_idle_timeout)
+
+    async def _forget(self) -> None:
+        settings = self.settings
+        ttl = timedelta(seconds=settings.request_ttl)
+        await self.dao.forget_requests(before=datetime.now(UTC) - ttl)
+        for actor in tuple(self._actors.values()):
+            await actor.trim()
+
+    async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await act()
+            except DatabaseUnavailable:
+                log.warning("database away", during=act.__qualname__)
+            except Exception:
+                log.exception("ticker failed", during=act.__qualname__)

@@ -1,0 +1,64 @@
+"""Carrying a run: the agent's loop yields, the actor makes durable, subscribers are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import assert_never
+
+from turnback.agent.loop import run_turn
+from turnback.agent.models import ChatModel
+from turnback.agent.steps import Delta, RunLimits, StepDraft
+from turnback.failpoints import hit
+from turnback.sessions import broadcast
+from turnback.sessions.actor import Actor, Run, new_link_id
+from turnback.settings import Settings
+from turnback.store.ids import new_id
+
+
+class Runner:
+    """Starts runs with the model that a session names."""
+
+    def __init__(self, settings: Settings, model_for: Callable[[str], ChatModel]) -> None:
+        self._limits = RunLimits.of(settings)
+        self._model_for = model_for
+
+    async def __call__(self, actor: Actor, run: Run) -> None:
+        """Carry `run` to its end, which is a step with an end reason.
+
+        Each draft is durable before the loop is asked for more. Raises what `Actor.append` does.
+        """
+        workflow = await actor.workflow_of(actor.tree.workflow)
+        turn = run_turn(
+            model=self._model_for(actor.row.model),
+            history=await actor.history(self._limits.max_context_bytes),
+            workflow=workflow,
+            stop=run.stop,
+            limits=self._limits,
+            new_id=new_id,
+            new_link_id=new_link_id,
+        )
+        async with aclosing(turn):
+            async for item in turn:
+                match item:
+                    case Delta():
+                        hit("stream")
+                        actor.tell_delta(run, _told(run, item))
+                    case StepDraft():
+                        await actor.append(run, run.step_id, item)
+                    case _:
+                        assert_never(item)
+
+
+def _told(run: Run, delta: Delta) -> broadcast.Delta:
+    call_id, name, piece = delta.tool or (None, None, None)
+    return broadcast.Delta(
+        turn_id=run.turn_id,
+        step_id=run.step_id,
+        after=0,
+        offset=delta.offset,
+        text=delta.text,
+        tool_call_id=call_id,
+        tool_name=name,
+        arguments=piece,
+    )
