@@ -1,0 +1,242 @@
+// What a client knows of a session: a pure function from frames to state.
+//
+// Frames carry a dense, rising `eventSeq`; one that has been seen changes nothing, so a replay after
+// a reconnect may overlap. Deltas are provisional: the finished step replaces them.
+
+import {
+  ROOT_STEP,
+  type AgentState,
+  type Branch,
+  type DeltaEvent,
+  type HeadCause,
+  type ServerFrame,
+  type SnapshotEvent,
+  type Step,
+  type Workflow,
+} from "./types";
+
+/** A step that is still streaming. */
+export interface Streaming {
+  messageId: string;
+  stepId: string;
+  text: string;
+  calls: { toolCallId: string; toolName: string; arguments: string }[];
+}
+
+export interface SessionState {
+  /** A snapshot has come; until then everything below is empty. */
+  ready: boolean;
+  name: string;
+  archived: boolean;
+  deleted: boolean;
+  agent: AgentState;
+  steps: ReadonlyMap<string, Step>;
+  headId: string;
+  workflow: Workflow;
+  /** The newest step whose workflow has not arrived; null when `workflow` is HEAD's. */
+  workflowBehind: string | null;
+  canRedo: boolean;
+  redoDepth: number;
+  /** HEADs that reverts seen by this client left, newest last: what Redo would go back to. */
+  redoTrail: readonly string[];
+  branches: readonly Branch[];
+  /** Where older steps of the visible path go on; null when all are here. */
+  olderCursor: string | null;
+  streaming: Streaming | null;
+  eventSeq: number;
+  streamEpoch: string | null;
+  /** The newest move of HEAD, for a line that says who did what. */
+  lastMove: { cause: HeadCause; by: string | null; eventSeq: number } | null;
+}
+
+export const INITIAL: SessionState = {
+  ready: false,
+  name: "",
+  archived: false,
+  deleted: false,
+  agent: "AVAILABLE",
+  steps: new Map(),
+  headId: ROOT_STEP,
+  workflow: {},
+  workflowBehind: null,
+  canRedo: false,
+  redoDepth: 0,
+  redoTrail: [],
+  branches: [],
+  olderCursor: null,
+  streaming: null,
+  eventSeq: 0,
+  streamEpoch: null,
+  lastMove: null,
+};
+
+/** What comes from REST rather than from the socket. */
+export type LocalAction =
+  | { type: "steps"; steps: Step[]; cursor: string | null }
+  | { type: "branches"; branches: Branch[] }
+  | { type: "workflow"; stepId: string; workflow: Workflow };
+
+export function reduce(state: SessionState, frame: ServerFrame | LocalAction): SessionState {
+  switch (frame.type) {
+    case "WsServerSnapshotEvent":
+      return fromSnapshot(state, frame);
+    case "WsServerStepEvent":
+      return seen(state, frame.eventSeq) ? state : withStep(advance(state, frame.eventSeq), frame.step);
+    case "WsServerStatusEvent": {
+      // UNAVAILABLE and its end are the server's view of the moment: not stored, not numbered.
+      const { eventSeq = state.eventSeq + 1 } = frame;
+      if (seen(state, eventSeq)) return state;
+      const next = frame.eventSeq === undefined ? state : advance(state, eventSeq);
+      const streaming = frame.state === "AVAILABLE" ? null : state.streaming;
+      return { ...next, agent: frame.state, streaming };
+    }
+    case "WsServerHeadChangeEvent": {
+      if (seen(state, frame.eventSeq)) return state;
+      return {
+        ...advance(state, frame.eventSeq),
+        headId: frame.headId,
+        workflow: frame.workflowContent ?? {},
+        workflowBehind: null,
+        canRedo: frame.canRedo,
+        redoDepth: frame.redoDepth,
+        redoTrail: trail(state, frame.cause, frame.redoDepth),
+        streaming: null,
+        lastMove: { cause: frame.cause, by: frame.by ?? null, eventSeq: frame.eventSeq },
+      };
+    }
+    case "WsServerSessionEvent": {
+      if (seen(state, frame.eventSeq)) return state;
+      const next = advance(state, frame.eventSeq);
+      if (frame.change === "name") return { ...next, name: frame.name ?? state.name };
+      if (frame.change === "archived") return { ...next, archived: frame.archived ?? true };
+      return { ...next, deleted: true };
+    }
+    case "WsServerDeltaEvent":
+      return withDelta(state, frame);
+    case "WsServerErrorEvent":
+    case "WsServerAckEvent":
+      return state;
+    case "steps": {
+      const steps = new Map(frame.steps.map((step) => [step.id, step]));
+      for (const [id, step] of state.steps) steps.set(id, step);
+      return { ...state, steps, olderCursor: frame.cursor };
+    }
+    case "branches":
+      return { ...state, branches: frame.branches };
+    case "workflow":
+      if (state.workflowBehind !== frame.stepId) return state;
+      return { ...state, workflow: frame.workflow, workflowBehind: null };
+    default:
+      // A frame of a later server: not for this client.
+      return state;
+  }
+}
+
+function seen(state: SessionState, eventSeq: number): boolean {
+  return eventSeq <= state.eventSeq;
+}
+
+function advance(state: SessionState, eventSeq: number): SessionState {
+  return { ...state, eventSeq };
+}
+
+function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
+  const sameLine = state.ready && state.streamEpoch === frame.streamEpoch;
+  return {
+    ready: true,
+    name: frame.name,
+    archived: frame.archived ?? false,
+    deleted: false,
+    agent: frame.state,
+    // Off the visible path, steps known before stay useful (they label redo and branches).
+    steps: new Map([...(sameLine ? state.steps : []), ...frame.steps.map((s) => [s.id, s] as const)]),
+    headId: frame.headId,
+    workflow: frame.workflowContent ?? {},
+    workflowBehind: null,
+    canRedo: frame.canRedo,
+    redoDepth: frame.redoDepth,
+    redoTrail: sameLine && state.redoTrail.length === frame.redoDepth ? state.redoTrail : [],
+    branches: sameLine ? state.branches : [],
+    olderCursor: frame.stepsCursor,
+    streaming: frame.partial ? { ...frame.partial, calls: [] } : null,
+    eventSeq: frame.eventSeq,
+    streamEpoch: frame.streamEpoch,
+    lastMove: null,
+  };
+}
+
+/** A new step's parent is HEAD and HEAD moves to it; the same (messageId, stepId) replaces itself. */
+function withStep(state: SessionState, step: Step): SessionState {
+  const steps = new Map(state.steps);
+  const earlier = state.steps.has(step.id)
+    ? undefined
+    : [...state.steps.values()].findLast(
+        (known) => known.messageId === step.messageId && known.stepId === step.stepId,
+      );
+  if (earlier) steps.delete(earlier.id);
+  steps.set(step.id, step);
+  const next: SessionState = { ...state, steps, headId: step.id };
+  // What was streaming is now this step, or belongs to a turn that has ended.
+  if (state.streaming && (state.streaming.messageId !== step.messageId || step.role === "agent")) {
+    next.streaming = null;
+  }
+  if (step.role === "user") {
+    next.canRedo = false;
+    next.redoDepth = 0;
+    next.redoTrail = [];
+  }
+  if (step.afterWorkflowContent) {
+    next.workflow = step.afterWorkflowContent;
+    next.workflowBehind = null;
+  } else if (step.role === "agent" && step.afterHash !== step.beforeHash) {
+    next.workflowBehind = step.id;
+  } else if (state.workflowBehind !== null) {
+    // Same content, but it now belongs to a newer step.
+    next.workflowBehind = step.id;
+  }
+  return next;
+}
+
+function withDelta(state: SessionState, delta: DeltaEvent): SessionState {
+  // A delta of a step that is finished came late.
+  if (delta.after < state.eventSeq && state.steps.has(delta.stepId)) return state;
+  const current: Streaming =
+    state.streaming?.stepId === delta.stepId
+      ? state.streaming
+      : { messageId: delta.messageId, stepId: delta.stepId, text: "", calls: [] };
+  const streaming = { ...current };
+  if (delta.text !== undefined) streaming.text = splice(current.text, delta.offset, delta.text);
+  if (delta.toolCall) {
+    const call = delta.toolCall;
+    const known = current.calls.some((c) => c.toolCallId === call.toolCallId);
+    streaming.calls = known
+      ? current.calls.map((c) =>
+          c.toolCallId === call.toolCallId
+            ? {
+                ...c,
+                toolName: call.toolName || c.toolName,
+                arguments: splice(c.arguments, delta.offset, call.arguments),
+              }
+            : c,
+        )
+      : [...current.calls, call];
+  }
+  return { ...state, streaming };
+}
+
+/** Puts a piece at its offset; after a gap (joined in mid-stream) it simply follows. */
+function splice(text: string, offset: number, piece: string): string {
+  return text.slice(0, offset) + piece;
+}
+
+function trail(state: SessionState, cause: HeadCause, depth: number): readonly string[] {
+  switch (cause) {
+    case "revert":
+      return [...state.redoTrail, state.headId].slice(-depth || undefined);
+    case "redo":
+      return depth === 0 ? [] : state.redoTrail.slice(0, -1);
+    case "checkout":
+    case "edit":
+      return [];
+  }
+}

@@ -1,0 +1,174 @@
+// The REST routes that the panel uses; failures arrive as `Problem`, with the server's own sentence.
+
+import { parseJson } from "./json";
+import type {
+  Branch,
+  OperatorType,
+  ProblemBody,
+  RestBranches,
+  RestStep,
+  RestStepPage,
+  SessionInfo,
+  SessionPage,
+  Step,
+  Workflow,
+} from "./types";
+
+/** A refusal or a failure, in words for a person, with the code that the socket uses too. */
+export class Problem extends Error {
+  constructor(
+    message: string,
+    readonly code: string,
+    readonly status: number,
+    readonly data: Record<string, unknown> = {},
+  ) {
+    super(message);
+    this.name = "Problem";
+  }
+
+  /** Where in the document, for a workflow that cannot be held. */
+  get path(): string | null {
+    const path = this.data["path"];
+    if (Array.isArray(path)) return path.join(".");
+    return typeof path === "string" && path !== "" ? path : null;
+  }
+}
+
+async function call(method: string, path: string, body?: string): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, {
+      method,
+      ...(body === undefined ? {} : { body, headers: { "content-type": "application/json" } }),
+    });
+  } catch {
+    throw new Problem("The server cannot be reached.", "unreachable", 0);
+  }
+  if (response.ok) return response;
+  const text = await response.text();
+  let problem: Partial<ProblemBody> = {};
+  try {
+    problem = JSON.parse(text) as Partial<ProblemBody>;
+  } catch {
+    // A proxy's own page: its status line has to do.
+  }
+  throw new Problem(
+    problem.detail ?? problem.title ?? `The server answered ${response.status}.`,
+    problem.code ?? "http_error",
+    response.status,
+    problem.data ?? {},
+  );
+}
+
+async function json<T>(method: string, path: string, body?: string): Promise<T> {
+  return parseJson(await (await call(method, path, body)).text()) as T;
+}
+
+function session(id: string): string {
+  return `/sessions/${encodeURIComponent(id)}`;
+}
+
+export function listSessions(options: {
+  query?: string;
+  archived?: boolean;
+  cursor?: string | null;
+}): Promise<SessionPage> {
+  const query = new URLSearchParams({ limit: "50" });
+  if (options.query) query.set("q", options.query);
+  if (options.archived) query.set("archived", "true");
+  if (options.cursor) query.set("cursor", options.cursor);
+  return json("GET", `/sessions?${query}`);
+}
+
+/** Creates a session. `workflowText` is a file's own text, sent as it is, so that no number changes. */
+export function createSession(options: {
+  name?: string;
+  workflowText?: string;
+}): Promise<SessionInfo> {
+  const members: string[] = [];
+  if (options.name) members.push(`"name":${JSON.stringify(options.name)}`);
+  if (options.workflowText !== undefined) members.push(`"workflow":${options.workflowText}`);
+  return json("POST", "/sessions", `{${members.join(",")}}`);
+}
+
+export function getSession(id: string): Promise<SessionInfo> {
+  return json("GET", session(id));
+}
+
+export function patchSession(
+  id: string,
+  change: { name?: string; archived?: boolean },
+): Promise<SessionInfo> {
+  return json("PATCH", session(id), JSON.stringify(change));
+}
+
+export async function deleteSession(id: string): Promise<void> {
+  await call("DELETE", session(id));
+}
+
+/** The workflow at HEAD as the server's own bytes, for saving. */
+export async function workflowText(id: string): Promise<string> {
+  return (await call("GET", `${session(id)}/workflow`)).text();
+}
+
+export async function workflowAt(id: string, stepId: string): Promise<Workflow> {
+  const path = `${session(id)}/steps/${encodeURIComponent(stepId)}/workflow?side=after`;
+  return json("GET", path);
+}
+
+/** A page of the visible path, oldest first; without `before` its newest. */
+export async function getSteps(
+  id: string,
+  before: string | null,
+): Promise<{ steps: Step[]; cursor: string | null }> {
+  const query = new URLSearchParams({ limit: "200" });
+  if (before) query.set("before", before);
+  const page = await json<RestStepPage>("GET", `${session(id)}/steps?${query}`);
+  return { steps: page.steps.map(stepFromRest), cursor: page.next_cursor };
+}
+
+export async function getBranches(id: string): Promise<Branch[]> {
+  const { branches } = await json<RestBranches>("GET", `${session(id)}/branches`);
+  return branches.map((branch) => ({
+    stepId: branch.step_id,
+    parentId: branch.parent_id,
+    tips: branch.tips,
+    content: branch.content,
+  }));
+}
+
+export async function operatorTypes(): Promise<OperatorType[]> {
+  const body = await json<{ operator_types: OperatorType[] }>("GET", "/operator-types");
+  return body.operator_types;
+}
+
+/** A step as frames have it, from the snake_case of REST. */
+export function stepFromRest(step: RestStep): Step {
+  return {
+    id: step.id,
+    parentId: step.parent_id,
+    messageId: step.message_id,
+    stepId: step.step_id,
+    timestamp: step.timestamp,
+    role: step.role,
+    content: step.content,
+    isBegin: step.is_begin,
+    isEnd: step.is_end,
+    toolCalls: (step.tool_calls ?? []).map((call) => ({
+      toolName: call.tool_name,
+      toolCallId: call.tool_call_id,
+      input: call.input,
+    })),
+    toolResults: (step.tool_results ?? []).map((result) => ({
+      toolCallId: result.tool_call_id,
+      output: result.output,
+      isError: result.is_error,
+    })),
+    kind: step.kind ?? "prompt",
+    endReason: step.end_reason ?? null,
+    by: step.by ?? null,
+    ...(step.branch_id === undefined ? {} : { branchId: step.branch_id }),
+    ...(step.before_hash === undefined ? {} : { beforeHash: step.before_hash }),
+    ...(step.after_hash === undefined ? {} : { afterHash: step.after_hash }),
+  };
+}

@@ -1,0 +1,25 @@
+// The page's beginning.
+
+import "@fontsource-variable/atkinson-hyperlegible-next/wght.css";
+import "@fontsource-variable/atkinson-hyperlegible-next/wght-italic.css";
+import "@fontsource-variable/atkinson-hyperlegible-mono/wght.css";
+import "@xyflow/react/dist/base.css";
+import "./styles/tokens.css";
+import "./styles/base.css";
+import "./styles/list.css";
+import "./styles/session.css";
+import "./styles/canvas.css";
+import "./styles/conversation.css";
+
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+
+import { App } from "./ui/App";
+
+const root = document.getElementById("root");
+if (!root) throw new Error("index.html has no `#root`");
+createRoot(root).render(
+  <StrictMode>
+    <App />
+  </StrictMode>,
+);

@@ -1,0 +1,18 @@
+// Which page an address shows.
+
+import { NotFoundPage } from "./common/NotFoundPage";
+import { ToastProvider } from "./common/Toasts";
+import { SessionListPage } from "./list/SessionListPage";
+import { useRoute } from "./router";
+import { SessionPage } from "./session/SessionPage";
+
+export function App() {
+  const route = useRoute();
+  return (
+    <ToastProvider>
+      {route.page === "list" && <SessionListPage />}
+      {route.page === "session" && <SessionPage key={route.id} id={route.id} />}
+      {route.page === "unknown" && <NotFoundPage sentence="There is nothing at this address." />}
+    </ToastProvider>
+  );
+}

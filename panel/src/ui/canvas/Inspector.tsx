@@ -1,0 +1,130 @@
+// What the selected operator is set to. Each field sends one edit when it is left.
+
+import type { ReactNode } from "react";
+
+import type { Edit, Json, JsonObject, Operator, OperatorType } from "../../client/types";
+import { CloseIcon, TrashIcon } from "../icons";
+import { Glyph } from "./Glyph";
+import { JsonField } from "./JsonField";
+import { lineOf } from "./lines";
+import { fieldKind, PropertyField } from "./PropertyField";
+
+export function Inspector({
+  operator,
+  type,
+  blocked,
+  onEdit,
+  onClose,
+}: {
+  operator: Operator;
+  /** Null for a type that the server does not know: its properties are edited as JSON. */
+  type: OperatorType | null;
+  blocked: string | null;
+  onEdit: (edits: Edit[]) => void;
+  onClose: () => void;
+}) {
+  const { operatorID } = operator;
+  const properties = operator.operatorProperties ?? {};
+  const disabled = blocked !== null;
+  const schemas = Object.entries(type?.properties.properties ?? {});
+  const required = new Set(type?.properties.required ?? []);
+
+  const set = (members: Partial<Operator>) =>
+    onEdit([{ op: "changeOperator", operatorID, set: members }]);
+  const setProperty = (name: string, value: Json | undefined) => {
+    const next: JsonObject = { ...properties };
+    if (value === undefined) delete next[name];
+    else next[name] = value;
+    set({ operatorProperties: next });
+  };
+
+  const simple: ReactNode[] = [];
+  let rest = 0;
+  for (const [name, schema] of schemas) {
+    const value = properties[name];
+    const kind = fieldKind({ ...schema, title: schema.title ?? name }, value);
+    if (kind === null) {
+      rest += 1;
+      continue;
+    }
+    simple.push(
+      <PropertyField
+        key={name}
+        name={name}
+        schema={schema}
+        kind={kind}
+        value={value}
+        required={required.has(name)}
+        disabled={disabled}
+        onChange={(next) => setProperty(name, next)}
+      />,
+    );
+  }
+  rest += Object.keys(properties).filter((name) => !schemas.some(([one]) => one === name)).length;
+
+  return (
+    <aside className="inspector floating" aria-label={`Operator ${operatorID}`}>
+      <div className="inspector-head" data-line={lineOf(operator.operatorType)}>
+        <span className="disc">
+          <Glyph type={operator.operatorType} />
+        </span>
+        <div>
+          <h2>{type?.label ?? operator.operatorType}</h2>
+          <code title={operatorID}>{operatorID}</code>
+        </div>
+        <button
+          type="button"
+          className="button icon-only quiet small"
+          aria-label="Close"
+          onClick={onClose}
+        >
+          <CloseIcon />
+        </button>
+      </div>
+      <div className="inspector-body">
+        {disabled && <p className="note">{blocked}. Its settings can be read, not changed.</p>}
+        <PropertyField
+          name="name"
+          schema={{ type: "string", title: "Name" }}
+          kind="text"
+          value={operator.customDisplayName ?? ""}
+          required={false}
+          disabled={disabled}
+          onChange={(value) => set({ customDisplayName: String(value ?? "") })}
+        />
+        {simple}
+        <PropertyField
+          name="isDisabled"
+          schema={{ type: "boolean", title: "Switched off" }}
+          kind="boolean"
+          value={operator.isDisabled === true}
+          required={false}
+          disabled={disabled}
+          onChange={(value) => set({ isDisabled: value === true })}
+        />
+        <details className="inspector-json" open={simple.length === 0 || undefined}>
+          <summary>All properties as JSON{rest > 0 && simple.length > 0 ? `, ${rest} only here` : ""}</summary>
+          <JsonField
+            label="Properties"
+            value={properties}
+            disabled={disabled}
+            onApply={(value) => set({ operatorProperties: value })}
+          />
+        </details>
+        <button
+          type="button"
+          className="button danger quiet"
+          disabled={disabled}
+          title={blocked ?? "Remove this operator and its links"}
+          onClick={() => {
+            onClose();
+            onEdit([{ op: "removeOperator", operatorID }]);
+          }}
+        >
+          <TrashIcon />
+          Remove operator
+        </button>
+      </div>
+    </aside>
+  );
+}

@@ -1,0 +1,156 @@
+// One property of an operator, edited as its schema says. What is not a simple value is not here.
+
+import { useEffect, useId, useState } from "react";
+
+import { isNumber, toNumber } from "../../client/json";
+import type { Json, PropertySchema } from "../../client/types";
+import { words } from "./digest";
+
+type Kind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "names";
+
+/** How a property is edited; null when it needs the JSON editor. */
+export function fieldKind(schema: PropertySchema, value: Json | undefined): Kind | null {
+  if (schema.enum?.every((one) => typeof one === "string")) return "choice";
+  const type = Array.isArray(schema.type) ? schema.type.find((one) => one !== "null") : schema.type;
+  switch (type) {
+    case "boolean":
+      return value === undefined || typeof value === "boolean" ? "boolean" : null;
+    case "integer":
+    case "number":
+      return value === undefined || value === null || isNumber(value) ? type : null;
+    case "string":
+      if (value !== undefined && value !== null && typeof value !== "string") return null;
+      return /code|script|text/i.test(schema.title ?? "") || (value ?? "").includes("\n")
+        ? "long"
+        : "text";
+    case "array":
+      return schema.items?.type === "string" && isNames(value) ? "names" : null;
+    default:
+      return null;
+  }
+}
+
+function isNames(value: Json | undefined): boolean {
+  return value === undefined || (Array.isArray(value) && value.every((v) => typeof v === "string"));
+}
+
+export function PropertyField({
+  name,
+  schema,
+  kind,
+  value,
+  required,
+  disabled,
+  onChange,
+}: {
+  name: string;
+  schema: PropertySchema;
+  kind: Kind;
+  value: Json | undefined;
+  required: boolean;
+  disabled: boolean;
+  /** `undefined` takes the property away. */
+  onChange: (value: Json | undefined) => void;
+}) {
+  const id = useId();
+  const shown = toText(kind, value);
+  const [text, setText] = useState(shown);
+  useEffect(() => setText(shown), [shown]);
+
+  const label = schema.title || words(name);
+  const commit = (next: string) => {
+    if (next === shown) return;
+    const parsed = fromText(kind, next, required);
+    if (parsed === INVALID) setText(shown);
+    else onChange(parsed);
+  };
+  const common = {
+    id,
+    disabled,
+    "aria-describedby": schema.description ? `${id}-about` : undefined,
+  };
+
+  if (kind === "boolean") {
+    return (
+      <div className="field check">
+        <input
+          {...common}
+          type="checkbox"
+          checked={value === true}
+          onChange={(event) => onChange(event.currentTarget.checked)}
+        />
+        <label htmlFor={id}>{label}</label>
+        <About id={id} schema={schema} />
+      </div>
+    );
+  }
+  const typing = {
+    ...common,
+    value: text,
+    spellCheck: false,
+    onBlur: () => commit(text),
+  };
+  return (
+    <div className="field">
+      <label htmlFor={id}>
+        {label}
+        {required && <span className="required">required</span>}
+      </label>
+      {kind === "choice" ? (
+        <select {...common} value={text} onChange={(event) => commit(event.currentTarget.value)}>
+          {!(schema.enum ?? []).includes(text) && <option value={text}>{text || "Choose"}</option>}
+          {(schema.enum ?? []).map((choice) => (
+            <option key={String(choice)} value={String(choice)}>
+              {String(choice)}
+            </option>
+          ))}
+        </select>
+      ) : kind === "long" || kind === "names" ? (
+        <textarea
+          {...typing}
+          className={kind === "long" ? "code" : undefined}
+          rows={kind === "long" ? 7 : Math.min(8, Math.max(2, text.split("\n").length))}
+          onChange={(event) => setText(event.currentTarget.value)}
+        />
+      ) : (
+        <input
+          {...typing}
+          inputMode={kind === "text" ? "text" : "decimal"}
+          onChange={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => {
+            if (event.key === "Enter") commit(text);
+          }}
+        />
+      )}
+      {kind === "names" && <p className="field-about">One on each line.</p>}
+      <About id={id} schema={schema} />
+    </div>
+  );
+}
+
+function About({ id, schema }: { id: string; schema: PropertySchema }) {
+  return schema.description ? (
+    <p className="field-about" id={`${id}-about`}>
+      {schema.description}
+    </p>
+  ) : null;
+}
+
+function toText(kind: Kind, value: Json | undefined): string {
+  if (value === undefined || value === null) return "";
+  if (kind === "names") return (value as string[]).join("\n");
+  return isNumber(value) ? String(toNumber(value)) : String(value);
+}
+
+const INVALID = Symbol("invalid");
+
+function fromText(kind: Kind, text: string, required: boolean): Json | undefined | typeof INVALID {
+  if (kind === "names") return text.split("\n").map((one) => one.trim()).filter(Boolean);
+  if (kind === "number" || kind === "integer") {
+    if (text.trim() === "") return required ? INVALID : undefined;
+    const number = Number(text);
+    if (!Number.isFinite(number) || (kind === "integer" && !Number.isInteger(number))) return INVALID;
+    return number;
+  }
+  return text;
+}

@@ -1,0 +1,257 @@
+// The list of sessions: find one, begin one, put one away.
+
+import { useCallback, useEffect, useRef, useState } from "react";
+
+import {
+  createSession,
+  deleteSession,
+  listSessions,
+  patchSession,
+  type Problem,
+} from "../../client/rest";
+import type { SessionInfo } from "../../client/types";
+import { Dialog } from "../common/Dialog";
+import { Logo } from "../common/Logo";
+import { ThemeToggle } from "../common/ThemeToggle";
+import { useToasts } from "../common/Toasts";
+import { pickFile, readWorkflowFile } from "../files";
+import { OpenIcon, PlusIcon, SearchIcon } from "../icons";
+import { navigate, sessionPath } from "../router";
+import { EmptyList } from "./EmptyList";
+import { SessionRow } from "./SessionRow";
+
+interface Loaded {
+  sessions: SessionInfo[];
+  cursor: string | null;
+}
+
+export function SessionListPage() {
+  const { fail } = useToasts();
+  const [query, setQuery] = useState("");
+  const [archived, setArchived] = useState(false);
+  const [loaded, setLoaded] = useState<Loaded | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  const [deleting, setDeleting] = useState<SessionInfo | null>(null);
+  const [busy, setBusy] = useState(false);
+  const [over, setOver] = useState(false);
+  // Answers come in any order; only the newest question's counts.
+  const asked = useRef(0);
+
+  const load = useCallback(async () => {
+    const turn = ++asked.current;
+    try {
+      const page = await listSessions({ query: query.trim(), archived });
+      if (turn !== asked.current) return;
+      setLoaded({ sessions: page.sessions, cursor: page.next_cursor });
+      setProblem(null);
+    } catch (error) {
+      if (turn === asked.current) setProblem((error as Problem).message);
+    }
+  }, [query, archived]);
+
+  useEffect(() => {
+    document.title = "Turnback";
+    const timer = setTimeout(() => void load(), query === "" ? 0 : 180);
+    const visible = () => {
+      if (document.visibilityState === "visible") void load();
+    };
+    document.addEventListener("visibilitychange", visible);
+    return () => {
+      clearTimeout(timer);
+      document.removeEventListener("visibilitychange", visible);
+    };
+  }, [load, query]);
+
+  const create = async (file: File | null) => {
+    setBusy(true);
+    try {
+      const workflow = file ? await readWorkflowFile(file) : null;
+      const session = await createSession(
+        workflow ? { name: workflow.name, workflowText: workflow.text } : {},
+      );
+      navigate(sessionPath(session.id));
+    } catch (error) {
+      fail(error);
+      setBusy(false);
+    }
+  };
+
+  const openFile = async () => {
+    const file = await pickFile();
+    if (file) await create(file);
+  };
+
+  const more = async () => {
+    if (!loaded?.cursor) return;
+    const turn = asked.current;
+    try {
+      const page = await listSessions({ query: query.trim(), archived, cursor: loaded.cursor });
+      if (turn !== asked.current) return;
+      setLoaded({
+        sessions: [...loaded.sessions, ...page.sessions],
+        cursor: page.next_cursor,
+      });
+    } catch (error) {
+      fail(error);
+    }
+  };
+
+  const change = async (act: () => Promise<unknown>) => {
+    try {
+      await act();
+    } catch (error) {
+      fail(error);
+    }
+    await load();
+  };
+
+  const sessions = loaded?.sessions ?? [];
+  const nothing = loaded !== null && sessions.length === 0;
+  return (
+    <div
+      className={`list-page${over ? " is-over" : ""}`}
+      onDragOver={(event) => {
+        if (!event.dataTransfer.types.includes("Files")) return;
+        event.preventDefault();
+        setOver(true);
+      }}
+      onDragLeave={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) setOver(false);
+      }}
+      onDrop={(event) => {
+        const file = event.dataTransfer.files[0];
+        setOver(false);
+        if (!file) return;
+        event.preventDefault();
+        void create(file);
+      }}
+    >
+      <header className="list-head">
+        <a
+          className="wordmark"
+          href="/"
+          onClick={(event) => {
+            event.preventDefault();
+            navigate("/");
+          }}
+        >
+          <Logo />
+          Turnback
+        </a>
+        <ThemeToggle />
+      </header>
+
+      <main className="list-main">
+        <div className="list-title">
+          <h1>{archived ? "Archived sessions" : "Sessions"}</h1>
+          <div className="actions">
+            <button type="button" className="button" disabled={busy} onClick={() => void openFile()}>
+              <OpenIcon />
+              Open a workflow file
+            </button>
+            <button
+              type="button"
+              className="button primary"
+              disabled={busy}
+              onClick={() => void create(null)}
+            >
+              <PlusIcon />
+              New session
+            </button>
+          </div>
+        </div>
+
+        <div className="list-tools">
+          <label className="search">
+            <SearchIcon />
+            <input
+              type="search"
+              placeholder="Search by name"
+              aria-label="Search sessions by name"
+              value={query}
+              onChange={(event) => setQuery(event.currentTarget.value)}
+            />
+          </label>
+          <div className="segmented" role="group" aria-label="Which sessions">
+            <button type="button" aria-pressed={!archived} onClick={() => setArchived(false)}>
+              Current
+            </button>
+            <button type="button" aria-pressed={archived} onClick={() => setArchived(true)}>
+              Archived
+            </button>
+          </div>
+        </div>
+
+        {problem !== null && (
+          <div className="note warn" role="alert">
+            {problem}{" "}
+            <button type="button" className="link" onClick={() => void load()}>
+              Try again
+            </button>
+          </div>
+        )}
+        <p className="sr-only" role="status">
+          {loaded ? `${sessions.length}${loaded.cursor ? " or more" : ""} sessions` : "Loading"}
+        </p>
+        {loaded === null && problem === null && <div className="list-waiting" aria-hidden="true" />}
+        {nothing && (
+          <EmptyList
+            reason={query.trim() !== "" ? "search" : archived ? "archived" : "none"}
+            query={query.trim()}
+            onCreate={() => void create(null)}
+            onOpen={() => void openFile()}
+          />
+        )}
+        {sessions.length > 0 && (
+          <ul className="session-list">
+            {sessions.map((session) => (
+              <SessionRow
+                key={session.id}
+                session={session}
+                onRename={(name) => void change(() => patchSession(session.id, { name }))}
+                onArchive={() =>
+                  void change(() => patchSession(session.id, { archived: !session.archived }))
+                }
+                onDelete={() => setDeleting(session)}
+              />
+            ))}
+          </ul>
+        )}
+        {loaded?.cursor && (
+          <button type="button" className="button more" onClick={() => void more()}>
+            Show more
+          </button>
+        )}
+      </main>
+
+      <div className="drop-hint" aria-hidden={!over}>
+        Drop a workflow file to begin a session with it
+      </div>
+
+      {deleting && (
+        <Dialog title={`Delete “${deleting.name}”?`} onClose={() => setDeleting(null)}>
+          <p>
+            The conversation and its workflow disappear from here for good. To keep them out of the
+            way instead, archive the session.
+          </p>
+          <div className="actions">
+            <button type="button" className="button" onClick={() => setDeleting(null)}>
+              Keep it
+            </button>
+            <button
+              type="button"
+              className="button danger"
+              onClick={() => {
+                const { id } = deleting;
+                setDeleting(null);
+                void change(() => deleteSession(id));
+              }}
+            >
+              Delete
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </div>
+  );
+}

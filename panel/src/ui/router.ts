@@ -1,0 +1,34 @@
+// Addresses: `/` is the list, `/s/{id}` one session.
+
+import { useSyncExternalStore } from "react";
+
+export type Route = { page: "list" } | { page: "session"; id: string } | { page: "unknown" };
+
+const MOVED = "turnback:moved";
+
+export function sessionPath(id: string): string {
+  return `/s/${encodeURIComponent(id)}`;
+}
+
+export function navigate(path: string): void {
+  history.pushState(null, "", path);
+  dispatchEvent(new Event(MOVED));
+}
+
+export function useRoute(): Route {
+  const path = useSyncExternalStore(subscribe, () => location.pathname);
+  if (path === "/" || path === "/index.html") return { page: "list" };
+  const session = /^\/s\/([^/]+)\/?$/.exec(path)?.[1];
+  return session === undefined
+    ? { page: "unknown" }
+    : { page: "session", id: decodeURIComponent(session) };
+}
+
+function subscribe(listener: () => void): () => void {
+  addEventListener("popstate", listener);
+  addEventListener(MOVED, listener);
+  return () => {
+    removeEventListener("popstate", listener);
+    removeEventListener(MOVED, listener);
+  };
+}

@@ -1,0 +1,38 @@
+// What is going on, in one polite line.
+
+import type { View } from "../../client/session";
+
+function sentence({ state, connection }: View, steps: number): string {
+  if (!state.ready) return "Loading";
+  if (connection.phase !== "open") return "Not connected";
+  if (state.archived) return "Archived, read-only";
+  switch (state.agent) {
+    case "GENERATING":
+      return steps === 0 ? "Working" : `Working, ${steps} ${steps === 1 ? "step" : "steps"} done`;
+    case "STOPPING":
+      return "Stopping";
+    case "UNAVAILABLE":
+      return "The database cannot be reached";
+    case "AVAILABLE":
+      break;
+  }
+  switch (state.lastMove?.cause) {
+    case "revert":
+      return "Reverted";
+    case "redo":
+      return "Redone";
+    case "checkout":
+      return "On another line";
+    default:
+      return "Ready";
+  }
+}
+
+export function StatusLine({ view, steps }: { view: View; steps: number }) {
+  return (
+    <div className="status-line" data-agent={view.state.agent}>
+      <span className="lamp" aria-hidden="true" />
+      <span role="status">{sentence(view, steps)}</span>
+    </div>
+  );
+}

@@ -1,0 +1,90 @@
+// The bar over a session: where one is, which pane is shown, and saving.
+
+import { useState } from "react";
+
+import { EditableName } from "../common/EditableName";
+import { Logo } from "../common/Logo";
+import { ThemeToggle } from "../common/ThemeToggle";
+import { KeysIcon, SaveIcon } from "../icons";
+import { navigate } from "../router";
+
+export function TopBar({
+  name,
+  ready,
+  pane,
+  onPane,
+  onRename,
+  onSave,
+  onHelp,
+}: {
+  name: string;
+  ready: boolean;
+  pane: "canvas" | "conversation";
+  onPane: (pane: "canvas" | "conversation") => void;
+  onRename: (name: string) => void;
+  onSave: () => void;
+  onHelp: () => void;
+}) {
+  const [editing, setEditing] = useState(false);
+  return (
+    <header className="top-bar">
+      <a
+        className="home"
+        href="/"
+        aria-label="All sessions"
+        title="All sessions"
+        onClick={(event) => {
+          event.preventDefault();
+          navigate("/");
+        }}
+      >
+        <Logo />
+      </a>
+      <h1 className="session-name">
+        {ready && (
+          <EditableName
+            name={name}
+            label="Session name"
+            editing={editing}
+            onEditing={setEditing}
+            onRename={onRename}
+          />
+        )}
+      </h1>
+      <div className="segmented panes-switch" role="group" aria-label="Pane">
+        <button
+          type="button"
+          aria-pressed={pane === "conversation"}
+          onClick={() => onPane("conversation")}
+        >
+          Conversation
+        </button>
+        <button type="button" aria-pressed={pane === "canvas"} onClick={() => onPane("canvas")}>
+          Canvas
+        </button>
+      </div>
+      <div className="top-actions">
+        <button
+          type="button"
+          className="button"
+          onClick={onSave}
+          disabled={!ready}
+          title="Download the workflow as a file"
+        >
+          <SaveIcon />
+          Save workflow
+        </button>
+        <button
+          type="button"
+          className="button icon-only quiet"
+          onClick={onHelp}
+          title="Keyboard shortcuts (?)"
+          aria-label="Keyboard shortcuts"
+        >
+          <KeysIcon />
+        </button>
+        <ThemeToggle />
+      </div>
+    </header>
+  );
+}

@@ -1,0 +1,38 @@
+// Keys that work anywhere on a session's page. Ctrl+Z is not among them: it belongs to text fields
+// and to the canvas.
+
+import { useEffect, useRef } from "react";
+
+interface Shortcuts {
+  help: () => void;
+  stop: (() => void) | null;
+  revertLast: () => void;
+  redo: () => void;
+}
+
+export function useShortcuts(shortcuts: Shortcuts): void {
+  const current = useRef(shortcuts);
+  current.current = shortcuts;
+  useEffect(() => {
+    const onKeyDown = (event: KeyboardEvent) => {
+      const { help, stop, revertLast, redo } = current.current;
+      if (event.defaultPrevented) return;
+      if (event.key === "Escape" && stop) stop();
+      else if (event.altKey && event.shiftKey && event.code === "KeyZ") revertLast();
+      else if (event.altKey && event.shiftKey && event.code === "KeyY") redo();
+      else if (event.key === "?" && !isTextField(event.target)) help();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", onKeyDown);
+    return () => removeEventListener("keydown", onKeyDown);
+  }, []);
+}
+
+/** Whether keys typed here are text. */
+export function isTextField(target: EventTarget | null): boolean {
+  return (
+    target instanceof HTMLElement &&
+    (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName))
+  );
+}
