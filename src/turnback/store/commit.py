@@ -25,6 +25,7 @@ from turnback.core.tree import (
     Turn,
     TurnEnded,
     TurnStarted,
+    TurnStatus,
 )
 from turnback.store.outbox import StepWritten, to_row
 from turnback.store.rows import (
@@ -47,92 +48,96 @@ def step_key(step_id: str) -> str | None:
 
 
 class _Statement:
-    """SQL text and its arguments, written side by side."""
+    """SQL text and its arguments, written side by side. An argument is there when it is named."""
 
-    def __init__(self) -> None:
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
         self.args: list[Any] = []
+        self.sets: list[str] = []
         self.ctes: list[str] = []
+        self._named: dict[str, str] = {}
 
     def arg(self, value: Any, type_: str) -> str:
         self.args.append(value)
         return f"${len(self.args)}::{type_}"
 
+    def row(self, *values: tuple[Any, str]) -> str:
+        return ", ".join(self.arg(value, type_) for value, type_ in values)
+
     def add(self, name: str, sql: str) -> None:
         self.ctes.append(f"{name} as ({sql})")
+
+    def _once(self, name: str, value: Any, type_: str) -> str:
+        if name not in self._named:
+            self._named[name] = self.arg(value, type_)
+        return self._named[name]
+
+    @property
+    def root(self) -> str:
+        return self._once("root", self.commit.key.root_id, "uuid")
+
+    @property
+    def session(self) -> str:
+        return self._once("session", self.commit.key.id, "uuid")
+
+    @property
+    def now(self) -> str:
+        return self._once("now", self.commit.now, "timestamptz")
+
+    @property
+    def who(self) -> str:
+        return self._once("who", self.commit.principal, "text")
 
 
 def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
     """The statement of `commit` and its arguments; its row is `(revision, state, fence)`."""
-    s = _Statement()
-    root = s.arg(commit.key.root_id, "uuid")
-    session = s.arg(commit.key.id, "uuid")
-    now = s.arg(commit.now, "timestamptz")
-    who = s.arg(commit.principal, "text")
-    told = len(commit.notices)
-    sets = [f"revision = revision + {told}", f"updated_at = {now}"]
-    rest = _Statement()
-    rest.args = s.args
-
+    s = _Statement(commit)
+    s.sets += [f"revision = revision + {len(commit.notices)}", f"updated_at = {s.now}"]
     for event in commit.events:
         match event:
             case BranchStarted(branch):
-                _branch(rest, branch, root, session)
+                _branch(s, branch)
             case TurnStarted(turn):
-                _turn(rest, turn, root, session, now, who)
+                _turn(s, turn)
             case TurnEnded(turn_id, status):
-                rest.add(
-                    "ended",
-                    f"update turns set status = {rest.arg(status, 'text')}, sealed_at = {now}, "
-                    f"last_seq = s.head_seq from s where turns.root_id = {root} "
-                    f"and turns.id = {rest.arg(turn_id, 'uuid')} returning 1",
-                )
-                rest.add(
-                    "released",
-                    f"delete from run_leases using s where run_leases.root_id = {root} "
-                    f"and run_leases.session_id = {session} returning 1",
-                )
+                _end(s, turn_id, status)
             case StateChanged(state):
-                sets.append(f"state = {s.arg(state, 'text')}")
+                s.sets.append(f"state = {s.arg(state, 'text')}")
             case StepAppended(step):
-                sets += _head(s, step.position, step.after)
-                ordinal = 1 + commit.notices.index(StepWritten(step.id))
-                _record(rest, step, commit, root, session, now, who, told - ordinal)
+                _head(s, step.position, step.after)
+                _record(s, step)
             case HeadMoved(to, workflow, _):
                 if not any(isinstance(other, StepAppended) for other in commit.events):
-                    sets += _head(s, to, workflow)
+                    _head(s, to, workflow)
             case RedoPushed(position):
-                depth = s.arg(max_redo_depth, "integer")
-                sets += ["redo_top = redo_top + 1", f"redo_depth = least(redo_depth + 1, {depth})"]
-                _redo(rest, position, root, session)
+                _push(s, position, max_redo_depth)
             case RedoPopped(count):
-                popped = s.arg(count, "integer")
-                sets += [f"redo_top = redo_top - {popped}", f"redo_depth = redo_depth - {popped}"]
+                n = s.arg(count, "integer")
+                s.sets += [f"redo_top = redo_top - {n}", f"redo_depth = redo_depth - {n}"]
             case RedoCleared():
-                sets += ["redo_top = 0", "redo_depth = 0"]
+                s.sets += ["redo_top = 0", "redo_depth = 0"]
             case _:
                 assert_never(event)
-
     if commit.change is not None:
-        sets += _change(s, commit.change, now)
+        _change(s, commit.change)
     if isinstance(commit.guard, Takeover) or (
         isinstance(commit.guard, Idle) and commit.guard.claims
     ):
-        sets.append("fence = fence + 1")
-    if told:
-        _events(rest, commit, root, session, now)
+        s.sets.append("fence = fence + 1")
+    if commit.notices:
+        _events(s)
     if commit.blobs:
-        _blobs(rest, commit, root)
+        _blobs(s)
     if commit.request is not None:
-        _request(rest, commit.request, root, session, now, who)
+        _request(s, commit.request)
     if commit.node_id is not None:
-        _lease(rest, commit.node_id, root, session)
-
-    where = _guard(s, commit)
+        _lease(s, commit.node_id)
     head = (
-        f"update sessions set {', '.join(sets)} where root_id = {root} and id = {session} "
-        f"and deleted_at is null{where} returning revision, state, fence, redo_top, head_seq"
+        f"update sessions set {', '.join(s.sets)} where root_id = {s.root} and id = {s.session} "
+        f"and deleted_at is null{_guard(s, commit)} "
+        "returning revision, state, fence, redo_top, head_seq"
     )
-    parts = ", ".join([f"s as ({head})", *rest.ctes])
+    parts = ", ".join([f"s as ({head})", *s.ctes])
     return f"with {parts} select revision, state, fence from s", s.args
 
 
@@ -155,8 +160,8 @@ def _guard(s: _Statement, commit: Commit) -> str:
             assert_never(commit.guard)
 
 
-def _head(s: _Statement, head: Position, workflow: str) -> list[str]:
-    return [
+def _head(s: _Statement, head: Position, workflow: str) -> None:
+    s.sets += [
         f"head_branch = {s.arg(head.branch_id, 'uuid')}",
         f"head_seq = {s.arg(head.seq, 'integer')}",
         f"head_step = {s.arg(step_key(head.step_id), 'uuid')}",
@@ -164,19 +169,17 @@ def _head(s: _Statement, head: Position, workflow: str) -> list[str]:
     ]
 
 
-def _change(s: _Statement, change: SessionChange, now: str) -> list[str]:
-    sets = []
+def _change(s: _Statement, change: SessionChange) -> None:
     if change.name is not None:
-        sets.append(f"name = {s.arg(change.name, 'text')}")
+        s.sets.append(f"name = {s.arg(change.name, 'text')}")
     if change.archived is not None:
-        sets.append(f"archived_at = {now}" if change.archived else "archived_at = null")
+        s.sets.append(f"archived_at = {s.now}" if change.archived else "archived_at = null")
     if change.deleted:
-        sets.append(f"deleted_at = {now}")
-    return sets
+        s.sets.append(f"deleted_at = {s.now}")
 
 
-def _branch(s: _Statement, branch: Branch, root: str, session: str) -> None:
-    values = (
+def _branch(s: _Statement, branch: Branch) -> None:
+    values = s.row(
         (branch.id, "uuid"),
         (branch.cutoff.branch_id, "uuid"),
         (branch.cutoff.seq, "integer"),
@@ -190,13 +193,12 @@ def _branch(s: _Statement, branch: Branch, root: str, session: str) -> None:
     s.add(
         "branched",
         "insert into branches (root_id, session_id, id, cutoff_branch, cutoff_seq, cutoff_step, "
-        f"src, lo, hi, below, segment_count) select {root}, {session}, "
-        f"{', '.join(s.arg(*value) for value in values)} from s",
+        f"src, lo, hi, below, segment_count) select {s.root}, {s.session}, {values} from s",
     )
 
 
-def _turn(s: _Statement, turn: Turn, root: str, session: str, now: str, who: str) -> None:
-    values = (
+def _turn(s: _Statement, turn: Turn) -> None:
+    values = s.row(
         (turn.id, "uuid"),
         (turn.key, "text"),
         (turn.kind, "text"),
@@ -206,27 +208,32 @@ def _turn(s: _Statement, turn: Turn, root: str, session: str, now: str, who: str
         (turn.first.step_id, "uuid"),
         (turn.effective_index, "integer"),
     )
-    sealed = ("null", "null") if turn.status == "running" else (now, "s.head_seq")
+    sealed = "null, null" if turn.status is TurnStatus.RUNNING else f"{s.now}, s.head_seq"
     s.add(
         "begun",
         "insert into turns (root_id, session_id, id, turn_key, kind, status, first_branch, "
         "first_seq, first_step, effective_index, principal, created_at, sealed_at, last_seq) "
-        f"select {root}, {session}, {', '.join(s.arg(*value) for value in values)}, "
-        f"{who}, {now}, {sealed[0]}, {sealed[1]} from s",
+        f"select {s.root}, {s.session}, {values}, {s.who}, {s.now}, {sealed} from s",
     )
 
 
-def _record(
-    s: _Statement,
-    step: Step,
-    commit: Commit,
-    root: str,
-    session: str,
-    now: str,
-    who: str,
-    back: int,
-) -> None:
-    values = (
+def _end(s: _Statement, turn_id: str, status: TurnStatus) -> None:
+    s.add(
+        "ended",
+        f"update turns set status = {s.arg(status, 'text')}, sealed_at = {s.now}, "
+        f"last_seq = s.head_seq from s where turns.root_id = {s.root} "
+        f"and turns.id = {s.arg(turn_id, 'uuid')}",
+    )
+    s.add(
+        "released",
+        f"delete from run_leases using s where run_leases.root_id = {s.root} "
+        f"and run_leases.session_id = {s.session}",
+    )
+
+
+def _record(s: _Statement, step: Step) -> None:
+    told_after = len(s.commit.notices) - 1 - s.commit.notices.index(StepWritten(step.id))
+    values = s.row(
         (step.branch_id, "uuid"),
         (step.seq, "integer"),
         (step.id, "uuid"),
@@ -237,68 +244,73 @@ def _record(
         (bytes.fromhex(step.before), "bytea"),
         (bytes.fromhex(step.after), "bytea"),
         (step.end_reason, "text"),
-        (commit.payload, "json"),
+        (s.commit.payload, "json"),
     )
     s.add(
         "recorded",
         "insert into records (root_id, session_id, branch_id, seq, id, turn_id, step_index, role, "
         "parent_id, before_hash, after_hash, end_reason, payload, event_seq, principal, "
-        "created_at) "
-        f"select {root}, {session}, {', '.join(s.arg(*value) for value in values)}, "
-        f"s.revision - {back}, {who}, {now} from s",
+        f"created_at) select {s.root}, {s.session}, {values}, s.revision - {told_after}, "
+        f"{s.who}, {s.now} from s",
     )
 
 
-def _redo(s: _Statement, position: Position, root: str, session: str) -> None:
+def _push(s: _Statement, position: Position, max_redo_depth: int) -> None:
+    depth = s.arg(max_redo_depth, "integer")
+    s.sets += ["redo_top = redo_top + 1", f"redo_depth = least(redo_depth + 1, {depth})"]
+    values = s.row(
+        (position.branch_id, "uuid"),
+        (position.seq, "integer"),
+        (step_key(position.step_id), "uuid"),
+    )
     s.add(
         "pushed",
         "insert into session_redo (root_id, session_id, n, branch_id, seq, step_id) "
-        f"select {root}, {session}, s.redo_top, {s.arg(position.branch_id, 'uuid')}, "
-        f"{s.arg(position.seq, 'integer')}, {s.arg(step_key(position.step_id), 'uuid')} from s "
+        f"select {s.root}, {s.session}, s.redo_top, {values} from s "
         "on conflict (root_id, session_id, n) do update "
         "set branch_id = excluded.branch_id, seq = excluded.seq, step_id = excluded.step_id",
     )
 
 
-def _events(s: _Statement, commit: Commit, root: str, session: str, now: str) -> None:
-    rows = [to_row(notice) for notice in commit.notices]
+def _events(s: _Statement) -> None:
+    rows = [to_row(notice) for notice in s.commit.notices]
     types = s.arg([type_ for type_, _ in rows], "text[]")
     data = s.arg([orjson.dumps(data).decode() for _, data in rows], "text[]")
     s.add(
         "told",
         "insert into session_events "
         "(root_id, session_id, event_seq, commit_id, type, data, created_at) "
-        f"select {root}, {session}, s.revision - {len(rows)} + e.n, "
-        f"{s.arg(commit.id, 'uuid')}, e.type, e.data::json, {now} "
+        f"select {s.root}, {s.session}, s.revision - {len(rows)} + e.n, "
+        f"{s.arg(s.commit.id, 'uuid')}, e.type, e.data::json, {s.now} "
         f"from s, unnest({types}, {data}) with ordinality e(type, data, n)",
     )
 
 
-def _blobs(s: _Statement, commit: Commit, root: str) -> None:
-    hashes = s.arg([bytes.fromhex(hash_) for hash_ in commit.blobs], "bytea[]")
-    data = s.arg([_compress(blob) for blob in commit.blobs.values()], "bytea[]")
+def _blobs(s: _Statement) -> None:
+    hashes = s.arg([bytes.fromhex(hash_) for hash_ in s.commit.blobs], "bytea[]")
+    data = s.arg([_compress(blob) for blob in s.commit.blobs.values()], "bytea[]")
     s.add(
         "kept",
-        f"insert into blobs (root_id, hash, data) select {root}, b.hash, b.data "
+        f"insert into blobs (root_id, hash, data) select {s.root}, b.hash, b.data "
         f"from s, unnest({hashes}, {data}) b(hash, data) on conflict do nothing",
     )
 
 
-def _request(s: _Statement, request: Request, root: str, session: str, now: str, who: str) -> None:
+def _request(s: _Statement, request: Request) -> None:
+    values = s.row((request.id, "text"), (request.fingerprint, "bytea"), (request.answer, "json"))
     s.add(
         "answered",
         "insert into session_requests (root_id, session_id, principal, request_id, fingerprint, "
-        f"answer, event_seq, created_at) select {root}, {session}, {who}, "
-        f"{s.arg(request.id, 'text')}, {s.arg(request.fingerprint, 'bytea')}, "
-        f"{s.arg(request.answer, 'json')}, s.revision, {now} from s",
+        f"answer, event_seq, created_at) select {s.root}, {s.session}, {s.who}, {values}, "
+        f"s.revision, {s.now} from s",
     )
 
 
-def _lease(s: _Statement, node_id: str, root: str, session: str) -> None:
+def _lease(s: _Statement, node_id: str) -> None:
     s.add(
         "leased",
         "insert into run_leases (root_id, session_id, node_id, fence, heartbeat_at) "
-        f"select {root}, {session}, {s.arg(node_id, 'uuid')}, s.fence, clock_timestamp() from s "
-        "on conflict (root_id, session_id) do update set node_id = excluded.node_id, "
+        f"select {s.root}, {s.session}, {s.arg(node_id, 'uuid')}, s.fence, clock_timestamp() "
+        "from s on conflict (root_id, session_id) do update set node_id = excluded.node_id, "
         "fence = excluded.fence, heartbeat_at = excluded.heartbeat_at",
     )

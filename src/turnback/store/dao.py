@@ -26,6 +26,7 @@ from turnback.core.lineage import ROOT_ID, Branch, Position, Segment
 from turnback.core.principal import Principal
 from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, TurnStatus
 from turnback.core.workflow import Workflow
+from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
 from turnback.store.database import Connection, Database, domain_errors
 from turnback.store.outbox import Notice, from_row
@@ -67,9 +68,9 @@ BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src
 TURNS = """select id, kind, status, turn_key, first_branch, first_seq, first_step, effective_index
 from turns where root_id = $1::uuid and session_id = $2::uuid"""
 
-STEPS = f"""select {_RECORD} from branches b join records r using (root_id)
-where b.root_id = $1::uuid and b.session_id = $2::uuid and r.branch_id = b.id
-order by r.event_seq"""
+STEPS = f"""select {_RECORD} from records where root_id = $1::uuid and branch_id = any(
+    array(select id from branches where root_id = $1::uuid and session_id = $2::uuid))
+order by event_seq"""
 
 REDO = """select branch_id, seq, step_id from session_redo
 where root_id = $1::uuid and session_id = $2::uuid and n > $3::integer and n <= $4::integer
@@ -317,11 +318,18 @@ class Dao:
         `DatabaseUnavailable`, whose `in_doubt` says whether it may have been written.
         """
         text, args = commits.build(commit, max_redo_depth=self._max_redo_depth)
+        hit("commit.before")
         try:
             async with self._db.connection() as connection:
-                row = await connection.fetchrow(text, *args)
+                sent = connection.fetchrow(text, *args)
+                if armed("commit.inside"):
+                    sent = asyncio.ensure_future(sent)
+                    await asyncio.sleep(0.001)  # it is under way
+                    hit("commit.inside")
+                row = await sent
         except asyncpg.UniqueViolationError as error:
             raise _taken(error) from error
+        hit("commit.after")
         if row is None:
             return None
         return Committed(row["revision"], State(row["state"]), row["fence"])

@@ -1,0 +1,310 @@
+"""The DAO against a real PostgreSQL: one statement a commit, guards, and what is read back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import asyncpg
+import pytest
+
+from turnback.core.errors import (
+    DatabaseUnavailable,
+    RecordConflict,
+    SessionNotFound,
+    SnapshotMissing,
+)
+from turnback.core.lineage import ROOT
+from turnback.core.principal import LOCAL, Principal
+from turnback.core.tree import EndReason, Event, NewIds, State, StepAppended, Tree
+from turnback.core.workflow import EMPTY, Workflow, load
+from turnback.store.dao import Dao, RequestTaken, Stored, TurnKeyTaken
+from turnback.store.database import Database, lost
+from turnback.store.ids import new_id
+from turnback.store.outbox import Notice, Status, StepWritten
+from turnback.store.rows import (
+    Alive,
+    Commit,
+    Generating,
+    Guard,
+    Holder,
+    Idle,
+    Request,
+    SessionChange,
+    SessionKey,
+    Takeover,
+)
+
+NOW = datetime(2026, 11, 30, 12, 0, 0, 123000, tzinfo=UTC)
+
+
+@pytest.fixture
+async def database(fresh_database: str) -> AsyncIterator[Database]:
+    database = await Database.open(fresh_database, size=4, connect_timeout=5, statement_timeout=10)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def dao(database: Database) -> AsyncIterator[Dao]:
+    dao = Dao(database, node_id=new_id(), max_redo_depth=3)
+    yield dao
+    await dao.drop_node_lock()
+
+
+async def create(dao: Dao, *, workflow: Workflow = EMPTY, name: str = "Orders") -> SessionKey:
+    return await dao.create(
+        LOCAL, session_id=new_id(), name=name, model="offline", workflow=workflow, now=NOW
+    )
+
+
+def tree_of(stored: Stored) -> Tree:
+    tree = Tree(
+        stored.row.key.id,
+        stored.row.initial_hash,
+        state=stored.row.state,
+        head=stored.row.head,
+        redo_stack=stored.redo,
+    )
+    tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
+    return tree
+
+
+def commit(key: SessionKey, guard: Guard, events: tuple[Event, ...], **more: Any) -> Commit:
+    notices: list[Notice] = []
+    for event in events:
+        if isinstance(event, StepAppended):
+            notices.append(StepWritten(event.step.id))
+        elif type(event).__name__ == "StateChanged":
+            notices.append(Status(event.state))  # type: ignore[union-attr]
+    values: dict[str, Any] = {"payload": '{"content":"hello"}', "notices": tuple(notices)}
+    return Commit(
+        id=new_id(),
+        key=key,
+        principal="local",
+        now=NOW,
+        guard=guard,
+        events=events,
+        **(values | more),
+    )
+
+
+def ids() -> NewIds:
+    return NewIds(new_id(), new_id(), new_id())
+
+
+async def test_a_new_session_is_there_as_it_was_made(dao: Dao) -> None:
+    key = await create(dao, name="Largest orders")
+    stored = await dao.load(LOCAL, key.id)
+    assert (stored.row.name, stored.row.head, stored.row.state) == (
+        "Largest orders",
+        ROOT,
+        State.AVAILABLE,
+    )
+    assert stored.row.created_at == NOW
+    assert await dao.workflow(LOCAL, key, stored.row.initial_hash) == EMPTY
+
+
+async def test_a_prompt_its_answer_a_revert_and_a_redo_are_read_back_whole(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    turn = ids()
+    events = tree.prompt(turn, key="k1")
+    done = await dao.commit(commit(key, Idle(0, claims=True), events, node_id=dao.node_id))
+    assert done is not None
+    assert (done.revision, done.state, done.fence) == (2, State.GENERATING, 1)
+    tree.apply(events)
+    other = load({"operators": [], "x": [1, 2]}, max_bytes=10**6, max_depth=50)
+    events = tree.append(new_id(), other.hash, EndReason.COMPLETE)
+    done = await dao.commit(
+        commit(key, Holder(1, tree.head.step_id), events, blobs=other.blobs(since=EMPTY))
+    )
+    assert done is not None
+    assert (done.revision, done.state) == (4, State.AVAILABLE)
+    tree.apply(events)
+    assert tree_of(await dao.load(LOCAL, key.id)) == tree
+    for events in (tree.revert, tree.redo):
+        moved = events(turn.turn) if events == tree.revert else events()
+        assert await dao.commit(commit(key, Idle(4), moved)) is not None
+        tree.apply(moved)
+        assert tree_of(await dao.load(LOCAL, key.id)) == tree
+    assert await dao.workflow(LOCAL, key, tree.workflow) == other
+
+
+async def test_a_commit_whose_guard_does_not_hold_writes_nothing(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    events = tree.prompt(ids())
+    for guard in (Idle(7, claims=True), Holder(0, new_id()), Generating(), Takeover(0)):
+        assert await dao.commit(commit(key, guard, events, node_id=dao.node_id)) is None
+    stored = await dao.load(LOCAL, key.id)
+    assert (stored.steps, stored.turns, stored.branches, stored.row.revision) == ([], [], [], 0)
+
+
+async def test_a_fence_that_was_raised_keeps_the_old_holder_from_writing(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    events = tree.prompt(ids())
+    await dao.commit(commit(key, Idle(0, claims=True), events, node_id=dao.node_id))
+    tree.apply(events)
+    interrupted = tree.append(new_id(), tree.workflow, EndReason.INTERRUPTED)
+    assert await dao.commit(commit(key, Takeover(1), interrupted)) is not None
+    late = tree.append(new_id(), tree.workflow, None)
+    assert await dao.commit(commit(key, Holder(1, tree.head.step_id), late)) is None
+
+
+async def test_a_request_id_and_a_turn_key_are_taken_once(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    request = Request("r1", b"print", '{"headId":"h"}')
+    await dao.commit(commit(key, Alive(), (), request=request, change=SessionChange(name="A")))
+    with pytest.raises(RequestTaken):
+        await dao.commit(commit(key, Alive(), (), request=request, change=SessionChange(name="B")))
+    answered = await dao.answered(LOCAL, key, "r1")
+    assert answered is not None
+    assert (answered.fingerprint, answered.answer) == (b"print", {"headId": "h"})
+    assert (await dao.session(LOCAL, key.id)).name == "A"
+    assert await dao.answered(Principal("another", "local"), key, "r1") is None
+
+    first = tree.edit(ids(), EMPTY.hash, key="once")
+    revision = (await dao.session(LOCAL, key.id)).revision
+    assert await dao.commit(commit(key, Idle(revision), first)) is not None
+    again = tree.edit(ids(), EMPTY.hash, key="once")
+    revision = (await dao.session(LOCAL, key.id)).revision
+    with pytest.raises(TurnKeyTaken):
+        await dao.commit(commit(key, Idle(revision), again))
+
+
+async def test_another_record_with_the_same_id_is_a_conflict(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    named = ids()
+    events = tree.edit(named, EMPTY.hash)
+    await dao.commit(commit(key, Idle(0), events))
+    again = replace(named, turn=new_id(), branch=new_id())
+    with pytest.raises(RecordConflict):
+        await dao.commit(commit(key, Alive(), tree.edit(again, EMPTY.hash)))
+
+
+async def test_whether_a_commit_was_made_can_be_looked_up(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    made = commit(key, Idle(0), tree.edit(ids(), EMPTY.hash))
+    assert not await dao.was_committed(made, since=0)
+    await dao.commit(made)
+    assert await dao.was_committed(made, since=0)
+
+
+async def test_a_session_of_another_project_is_not_there(dao: Dao) -> None:
+    key = await create(dao)
+    stranger = Principal("local", "elsewhere")
+    for reading in (dao.key, dao.session, dao.load):
+        with pytest.raises(SessionNotFound, match="Agent not found"):
+            await reading(stranger, key.id)
+    listed = await dao.sessions(stranger, query=None, archived=False, before=None, limit=9)
+    assert listed == []
+
+
+async def test_sessions_are_listed_newest_first_searched_and_paged(dao: Dao) -> None:
+    keys = [await create(dao, name=name) for name in ("50% off", "50 off", "rest")]
+
+    async def listed(query: str | None, before: str | None = None, limit: int = 9) -> list[str]:
+        rows = await dao.sessions(LOCAL, query=query, archived=False, before=before, limit=limit)
+        return [row.name for row in rows]
+
+    assert await listed(None) == ["rest", "50 off", "50% off"]
+    assert await listed("50%") == ["50% off"]
+    assert await listed("OFF") == ["50 off", "50% off"]
+    assert await listed(None, before=keys[1].id) == ["50% off"]
+    assert await listed(None, limit=1) == ["rest"]
+
+
+async def test_a_damaged_blob_harms_only_the_snapshots_that_hold_it(
+    dao: Dao, database: Database
+) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    other = load({"operators": [], "damaged": True}, max_bytes=10**6, max_depth=50)
+    events = tree.edit(ids(), other.hash)
+    await dao.commit(commit(key, Idle(0), events, blobs=other.blobs(since=EMPTY)))
+    async with database.connection() as connection:
+        await connection.execute(
+            "update blobs set data = 'x' where hash = $1", bytes.fromhex(other.hash)
+        )
+    with pytest.raises(SnapshotMissing):
+        await dao.workflow(LOCAL, key, other.hash)
+    assert await dao.workflow(LOCAL, key, EMPTY.hash) == EMPTY
+
+
+async def test_a_killed_backend_is_unavailable_in_doubt_and_the_next_read_works(
+    dao: Dao, database: Database, fresh_database: str
+) -> None:
+    key = await create(dao)
+    async with database.connection() as connection:
+        pid = await connection.fetchval("select pg_backend_pid()")
+        sleeping = asyncio.ensure_future(connection.execute("select pg_sleep(30)"))
+        await asyncio.sleep(0.1)
+        killer = await asyncpg.connect(database.dsn)
+        await killer.execute("select pg_terminate_backend($1)", pid)
+        await killer.close()
+        with pytest.raises(asyncpg.PostgresError):
+            await sleeping
+    assert (await dao.session(LOCAL, key.id)).key == key
+
+
+async def test_a_statement_that_meets_a_dead_server_says_that_it_is_in_doubt(
+    database: Database,
+) -> None:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        async with database.connection() as connection:
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+    assert lost(caught.value)
+
+
+async def test_a_lease_ends_with_the_process_that_held_it(dao: Dao, database: Database) -> None:
+    await dao.hold_node_lock()
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    await dao.commit(commit(key, Idle(0, claims=True), tree.prompt(ids()), node_id=dao.node_id))
+    other = Dao(database, node_id=new_id(), max_redo_depth=3)
+    assert not await other.holder_is_gone(key, expiry=60)
+    assert await other.ended_leases(expiry=60) == []
+    await dao.drop_node_lock()
+    for _ in range(50):
+        if await other.holder_is_gone(key, expiry=60):
+            break
+        await asyncio.sleep(0.02)
+    assert await other.holder_is_gone(key, expiry=60)
+    assert await other.ended_leases(expiry=60) == [key]
+
+
+async def test_a_lease_without_heartbeat_expires_by_the_databases_clock(
+    dao: Dao, database: Database
+) -> None:
+    await dao.hold_node_lock()
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    await dao.commit(commit(key, Idle(0, claims=True), tree.prompt(ids()), node_id=dao.node_id))
+    other = Dao(database, node_id=new_id(), max_redo_depth=3)
+    await asyncio.sleep(0.05)
+    assert await other.holder_is_gone(key, expiry=0.01)
+    await dao.heartbeat()
+    assert not await other.holder_is_gone(key, expiry=5)
+
+
+async def test_trimmed_events_are_gone_and_the_floor_says_so(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    for _ in range(4):
+        events = tree.edit(ids(), EMPTY.hash)
+        revision = (await dao.session(LOCAL, key.id)).revision
+        await dao.commit(commit(key, Idle(revision), events))
+        tree.apply(events)
+    await dao.trim(key, keep=2)
+    row = await dao.session(LOCAL, key.id)
+    assert row.events_floor == row.revision - 2
+    kept = await dao.events(LOCAL, key, since=0, until=row.revision)
+    assert [seq for seq, _ in kept] == [row.revision - 1, row.revision]
