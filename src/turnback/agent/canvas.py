@@ -35,6 +35,7 @@ LONG_TEXT = 400  # characters of one text in it, where it would be longer than t
 NAMES_SHOWN = 40  # ids in one error
 
 OPERATOR_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+PORT_INDEX = re.compile(r"[0-9]{1,4}")
 
 Json = Mapping[str, Any]
 NewLinkId = Callable[[], str]
@@ -202,15 +203,13 @@ def _add(workflow: Workflow, args: Json) -> tuple[list[Edit], str]:
     wanted = _wanted(workflow, operator, args.get("inputOperatorIds", {}))
     sources = [source for source, _ in wanted]
     position = Position.model_validate(place(workflow, operator_id, sources))
-    ports = (
-        f"input ports: {len(operator['inputPorts'])}, output ports: {len(operator['outputPorts'])}"
-    )
     return (
         [
             AddOperator(operator=operator, position=position),
             *(_link(workflow, source, operator_id, port) for source, port in wanted),
         ],
-        f"Added operator {operator_id}, {ports}{_links('created', sources, operator_id)}",
+        f"Added operator {operator_id}, input ports: {len(operator['inputPorts'])}, "
+        f"output ports: {len(operator['outputPorts'])}{_links('created', sources, operator_id)}",
     )
 
 
@@ -269,14 +268,14 @@ def _wanted(workflow: Workflow, operator: Json, inputs: Json) -> list[tuple[str,
     ports = [port["portID"] for port in operator.get("inputPorts", ())]
     wanted = []
     for key, sources in inputs.items():
-        if key.isascii() and key.isdigit() and int(key[:4]) < len(ports):
-            port = ports[int(key[:4])]
+        if PORT_INDEX.fullmatch(key) and int(key) < len(ports):
+            port = ports[int(key)]
         elif key in ports:
             port = key
         else:
             raise ToolFailed(
-                f"Operator `{shown(operator['operatorID'])}` has {len(ports)} input ports, so "
-                f"there is no port `{shown(key)}`; ports are counted from 0"
+                f"Operator `{shown(operator['operatorID'])}` has {len(ports)} input port(s), "
+                f"counted from 0: there is no port `{shown(key)}`"
             )
         wanted += [(source, port) for source in sources]
     return wanted

@@ -61,8 +61,8 @@ def _wanted(standing: Mapping[str, Place], sources: Iterable[str]) -> Place:
     """A column right of the sources, at their middle; without any, below the first column."""
     places = [standing[name] for name in sources if name in standing]
     if places:
-        middle = sum(y for _, y in places) / len(places)
-        return max(x for x, _ in places) + COLUMN, _whole(middle)
+        middle = round(sum(y for _, y in places) / len(places))
+        return max(x for x, _ in places) + COLUMN, middle
     if not standing:
         return LEFT, TOP
     left = min(x for x, _ in standing.values())
@@ -77,7 +77,3 @@ def _free(standing: Iterable[Place], wanted: Place) -> Place:
         if abs(there - y) < HEIGHT:
             y = there + ROW
     return x, y
-
-
-def _whole(number: float) -> float:
-    return int(number) if number == int(number) else number
