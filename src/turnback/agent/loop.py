@@ -1,0 +1,342 @@
+"""The ReAct loop: one turn as an async generator of deltas and step drafts.
+
+It commits nothing. Whoever runs it makes each draft durable before asking for the next item
+(protocol.md, "Order"). It always ends with exactly one draft that has an `end_reason`, whatever
+the model, a tool or the clock does; only closing or cancelling the generator itself cuts it off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import structlog
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
+from pydantic_ai.tools import ToolDefinition
+
+from turnback.agent import canvas
+from turnback.agent.canvas import ToolSpec
+from turnback.agent.models import ChatModel, failure_sentence
+from turnback.agent.prompt import Conversation
+from turnback.agent.reply import INVALID_JSON, Reply
+from turnback.agent.steps import (
+    Delta,
+    PastStep,
+    RunLimits,
+    StepDraft,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from turnback.core.errors import TooLarge, TurnbackError
+from turnback.core.tree import EndReason
+from turnback.core.workflow import Workflow
+
+__all__ = [
+    "Delta",
+    "PastStep",
+    "RunLimits",
+    "StepDraft",
+    "ToolCall",
+    "ToolResult",
+    "Toolbox",
+    "Usage",
+    "run_turn",
+]
+
+log = structlog.get_logger(__name__)
+
+EVENTS_AHEAD = 64  # of a model's stream that wait while the consumer commits
+CLOSE_GRACE = 2.0  # seconds that a cancelled model call or tool has to clean up
+
+ERROR = "[ERROR] "
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolbox:
+    """The tools a run may use: what the model is offered, and the one way to call them.
+
+    `call` takes the workflow, a name out of `specs` and the arguments; it returns the workflow
+    that results and the output. It raises `ToolFailed` and then nothing has changed.
+    """
+
+    specs: Mapping[str, ToolSpec]
+    call: Callable[[Workflow, str, Mapping[str, object]], Awaitable[tuple[Workflow, str]]]
+
+
+def canvas_toolbox(new_link_id: Callable[[], str]) -> Toolbox:
+    """The tools on the canvas (protocol.md 2)."""
+
+    async def call(
+        workflow: Workflow, name: str, args: Mapping[str, object]
+    ) -> tuple[Workflow, str]:
+        return canvas.call(workflow, name, args, new_link_id=new_link_id)
+
+    return Toolbox(specs=canvas.CANVAS_TOOLS, call=call)
+
+
+async def run_turn(
+    *,
+    model: ChatModel,
+    history: Sequence[PastStep],
+    workflow: Workflow,
+    stop: asyncio.Event,
+    limits: RunLimits,
+    new_id: Callable[[], str],
+    new_link_id: Callable[[], str],
+    tools: Toolbox | None = None,
+) -> AsyncGenerator[Delta | StepDraft, None]:
+    """Run one turn: its deltas and its steps, in order.
+
+    `history` is the visible path, oldest first, and ends with the prompt to answer; `workflow` is
+    the one at HEAD. Each model call, with its tools, is one draft. Setting `stop` cuts in at any
+    instant: what had streamed becomes a draft, and one more says that it was stopped.
+    """
+    toolbox = tools or canvas_toolbox(new_link_id)
+    conversation = Conversation(history, max_bytes=limits.max_context_bytes)
+    ids = {call.id for step in history for call in step.tool_calls}
+    async with _watching(stop, limits) as watch:
+        for step_index in count(1):
+            reply = Reply(step_index=step_index, limits=limits, ids=ids, new_id=new_id)
+            results: list[ToolResult] = []
+            before = workflow
+            cut: _Cut | None = None
+            try:
+                watch.check()
+                if step_index > limits.max_steps:
+                    raise _limit(f"{limits.max_steps} model calls in a turn (`max_steps`).")
+                messages = conversation.messages(workflow)
+                async with aclosing(_listen(model, messages, toolbox, reply, watch)) as deltas:
+                    async for delta in deltas:
+                        yield delta
+                for call in reply.calls():
+                    watch.check()
+                    results.append(_error(call, "Not finished: the run ended while it ran."))
+                    workflow, results[-1] = await _run_tool(toolbox, workflow, call, watch)
+            except _Cut as raised:
+                cut = raised
+            except TooLarge as error:
+                cut = _limit(error.message)
+            except Exception as error:
+                log.exception("run_failed")
+                cut = _failed(f"Turnback itself failed unexpectedly (`{type(error).__name__}`).")
+            calls = reply.calls()
+            answered = not calls and cut is None
+            if reply:
+                not_run = (_error(call, "Not run.") for call in calls[len(results) :])
+                yield StepDraft(
+                    content=reply.text,
+                    tool_calls=calls,
+                    tool_results=(*results, *not_run),
+                    usage=_usage(reply.answer) if model.counts_tokens else None,
+                    before=before,
+                    after=workflow,
+                    end_reason=EndReason.COMPLETE if answered else None,
+                )
+            if answered:
+                return
+            if cut is not None:
+                yield StepDraft(
+                    content=cut.text, before=workflow, after=workflow, end_reason=cut.reason
+                )
+                return
+            conversation.add(reply.sent_back(), calls, results)
+
+
+async def _listen(
+    model: ChatModel,
+    messages: Sequence[ModelMessage],
+    toolbox: Toolbox,
+    reply: Reply,
+    watch: _Watch,
+) -> AsyncGenerator[Delta, None]:
+    """One model call into `reply`. Raises `_Cut` when it fails, or says nothing."""
+    limits = watch.limits
+    deadline = watch.now() + limits.model_timeout
+    late = _failed(f"the model took longer than {limits.model_timeout:g} s (`model_timeout`).")
+    silent = _failed(
+        f"the model said nothing for {limits.model_idle_timeout:g} s (`model_idle_timeout`)."
+    )
+    events: asyncio.Queue[ModelResponseStreamEvent] = asyncio.Queue(EVENTS_AHEAD)
+    arrival = asyncio.get_running_loop().create_future()
+
+    # One task opens, reads and closes the stream, as the provider's client wants it.
+    async def pump() -> ModelResponse:
+        async with model.stream(messages, tools=_definitions(toolbox)) as stream:
+            async for event in stream:
+                await events.put(event)
+                if not arrival.done():
+                    arrival.set_result(None)
+            return stream.get()
+
+    pumping = asyncio.create_task(pump())
+    idle = math.inf  # until the first piece, which may take as long as the call may
+    try:
+        while True:
+            watch.check()
+            if watch.now() >= deadline:
+                raise late
+            if not events.empty():
+                idle = limits.model_idle_timeout
+                for delta in reply.take(events.get_nowait()):
+                    yield delta
+            elif pumping.done():
+                break
+            else:
+                arrival = asyncio.get_running_loop().create_future()
+                left = deadline - watch.now()
+                if not await watch.wait(arrival, pumping, seconds=min(left, idle)):
+                    raise silent if idle < left else late
+    finally:
+        await _end(pumping)
+
+    if pumping.cancelled():
+        raise _failed("the model's call was cancelled from within.")
+    if error := pumping.exception():
+        log.warning("model_failed", model=model.name, error=repr(error)[:500])
+        raise _failed(failure_sentence(error))
+    reply.answer = pumping.result()
+    match reply.answer.finish_reason:
+        case "length":
+            raise _limit("the model's own limit on the length of an answer.")
+        case "content_filter":
+            raise _failed("the model's provider filtered the answer.")
+        case "error":
+            raise _failed("the model's provider reported an error.")
+        case _ if not reply:
+            raise _failed("the model gave an empty answer.")
+        case _:
+            pass
+
+
+async def _run_tool(
+    toolbox: Toolbox, workflow: Workflow, call: ToolCall, watch: _Watch
+) -> tuple[Workflow, ToolResult]:
+    """The workflow after the call, and its result. Whatever goes wrong is the model's to read."""
+    if call.name not in toolbox.specs:
+        known = ", ".join(f"`{name}`" for name in toolbox.specs)
+        return workflow, _error(call, f"Unknown tool `{call.name}`. The tools are {known}.")
+    if call.input.keys() == {INVALID_JSON}:
+        return workflow, _error(call, "The arguments are not one JSON object. Nothing was done.")
+    seconds = watch.limits.tool_timeout
+    running = asyncio.ensure_future(toolbox.call(workflow, call.name, call.input))
+    try:
+        if not await watch.wait(running, seconds=seconds):
+            return workflow, _error(call, f"It took longer than {seconds:g} s (`tool_timeout`).")
+    finally:
+        await _end(running)
+    if running.cancelled():
+        return workflow, _error(call, "It was cancelled from within.")
+    match running.exception():
+        case None:
+            after, output = running.result()
+            return after, ToolResult(call.id, output)
+        case TurnbackError() as error:
+            return workflow, _error(call, error.message)
+        case error:
+            log.error("tool_failed", tool=call.name, exc_info=error)
+            return workflow, _error(call, f"It failed unexpectedly (`{type(error).__name__}`).")
+
+
+def _error(call: ToolCall, text: str) -> ToolResult:
+    return ToolResult(call.id, ERROR + text.removeprefix(ERROR), is_error=True)
+
+
+def _definitions(toolbox: Toolbox) -> list[ToolDefinition]:
+    return [
+        ToolDefinition(
+            name=spec.name, description=spec.description, parameters_json_schema=spec.schema
+        )
+        for spec in toolbox.specs.values()
+    ]
+
+
+def _usage(answer: ModelResponse | None) -> Usage | None:
+    if answer is None or not answer.usage.has_values():
+        return None
+    used = answer.usage
+    return Usage(
+        inputTokens=used.input_tokens,
+        outputTokens=used.output_tokens,
+        totalTokens=used.input_tokens + used.output_tokens,
+    )
+
+
+class _Cut(Exception):
+    """The run ends here; `text` is what its last step says."""
+
+    def __init__(self, reason: EndReason, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+
+
+def _limit(which: str) -> _Cut:
+    return _Cut(EndReason.LIMIT, f"Stopped at a limit: {which}")
+
+
+def _failed(why: str) -> _Cut:
+    return _Cut(EndReason.FAILED, f"Error: {why}")
+
+
+class _Watch:
+    """What may cut a run short at any instant: the person's stop, and the run's own time."""
+
+    def __init__(self, stop: asyncio.Event, stopping: asyncio.Task[Any], limits: RunLimits) -> None:
+        self.limits = limits
+        self.now = asyncio.get_running_loop().time
+        self._stop = stop
+        self._stopping = stopping
+        self._deadline = self.now() + limits.run_timeout
+
+    def check(self) -> None:
+        """Raises `_Cut` if the run is to end now."""
+        if self._stop.is_set():
+            raise _Cut(EndReason.STOPPED, "Stopped.")
+        if self.now() >= self._deadline:
+            raise _limit(f"{self.limits.run_timeout:g} s for a turn (`run_timeout`).")
+
+    async def wait(self, *awaited: asyncio.Future[Any], seconds: float) -> bool:
+        """Wait for one of `awaited`; false when `seconds` go by first. Raises as `check` does.
+
+        One that is done counts even if the stop came at the same moment: what a tool did, it did.
+        """
+        seconds = max(0.0, min(seconds, self._deadline - self.now()))
+        await asyncio.wait(
+            {*awaited, self._stopping}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+        )
+        if any(future.done() for future in awaited):
+            return True
+        self.check()
+        return False
+
+
+@asynccontextmanager
+async def _watching(stop: asyncio.Event, limits: RunLimits) -> AsyncIterator[_Watch]:
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        yield _Watch(stop, stopping, limits)
+    finally:
+        await _end(stopping)
+
+
+async def _end(task: asyncio.Future[Any]) -> None:
+    """Cancel what still runs and wait for its cleanup, so that no stream is left open."""
+    task.cancel()
+    await asyncio.wait({task}, timeout=CLOSE_GRACE)
+    if not task.done():
+        log.error("cancelled_but_running", task=repr(task))
+        task.add_done_callback(_heed)
+    else:
+        _heed(task)
+
+
+def _heed(task: asyncio.Future[Any]) -> None:
+    # An exception that nobody looks at is a warning when the task is collected.
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,194 @@
+"""Models by name: what `TURNBACK_MODEL` names becomes something that can be streamed from.
+
+`offline` is the built-in stand-in (offline.py). Every other name is `PROVIDER:NAME` as pydantic-ai
+has it. Only here is it known which providers there are and how their failures read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from importlib.metadata import metadata
+from types import TracebackType
+from typing import Any, Self
+
+from pydantic_ai import exceptions as provider_errors
+from pydantic_ai.direct import model_request_stream
+from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessage
+from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers import Provider, infer_provider_class
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.tools import ToolDefinition
+
+from turnback.agent import offline
+from turnback.core.errors import ModelNotConfigured, TurnbackError
+from turnback.settings import Settings
+
+OFFLINE = "offline"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChatModel:
+    """A model to stream from.
+
+    `name` is the name it was resolved by. `counts_tokens` is false where a usage figure would be
+    made up. As an async context manager it closes its connections; it works without being entered.
+    """
+
+    name: str
+    model: Model
+    counts_tokens: bool = True
+
+    def stream(
+        self, messages: Sequence[ModelMessage], *, tools: Sequence[ToolDefinition]
+    ) -> AbstractAsyncContextManager[StreamedResponse]:
+        """One model call. Leaving the context closes the stream and its connection."""
+        return model_request_stream(
+            self.model,
+            messages,
+            model_request_parameters=ModelRequestParameters(function_tools=list(tools)),
+            instrument=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.model.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.model.__aexit__(kind, error, trace)
+
+
+def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
+    """The model called `name`, or else the one in the settings. Touches no network.
+
+    With a base URL, `openai:` speaks chat completions there, as Ollama, vLLM and LiteLLM do, and
+    sends only the key of our own settings: a key in the environment may be another service's.
+
+    Raises `ModelNotConfigured`; its message names the setting to change.
+    """
+    name = name or settings.model
+    if name == OFFLINE:
+        return ChatModel(
+            name=name, model=offline.model(delay_ms=settings.offline_delay_ms), counts_tokens=False
+        )
+    provider, _, model_name = name.partition(":")
+    if not provider or not model_name:
+        raise ModelNotConfigured(
+            f"`{name}` is not a model: set `TURNBACK_MODEL` to `offline` or `PROVIDER:NAME`, "
+            "such as `openai:gpt-5-mini`.",
+            setting="model",
+        )
+    key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
+    if provider == "openai" and settings.model_base_url:
+        return ChatModel(
+            name=name, model=_chat_completions(model_name, settings.model_base_url, key)
+        )
+    options = {"base_url": settings.model_base_url, "api_key": key}
+    return ChatModel(
+        name=name, model=_inferred(name, {k: v for k, v in options.items() if v is not None})
+    )
+
+
+def _chat_completions(model_name: str, base_url: str, key: str | None) -> Model:
+    # A stream that ends without a finish reason was cut: its text is not the model's answer.
+    profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+    provider = OpenAICompatibleProvider(
+        "openai-compatible", base_url=base_url, api_key=key, profile=profile
+    )
+    return OpenAIChatModel(model_name, provider=provider)
+
+
+def _inferred(name: str, options: dict[str, str]) -> Model:
+    def provider(provider_name: str) -> Provider[Any]:
+        provider_class: Any = infer_provider_class(provider_name)
+        made: Provider[Any] = provider_class(**options)
+        return made
+
+    try:
+        return infer_model(name, provider) if options else infer_model(name)
+    except ImportError as error:
+        raise ModelNotConfigured(
+            f"`{name}` needs a package that is not installed: `pip install {_extra(str(error))}`.",
+            setting="model",
+        ) from error
+    except TypeError as error:
+        given = " and ".join(f"`TURNBACK_MODEL_{option.upper()}`" for option in options)
+        raise ModelNotConfigured(
+            f"The provider of `{name}` does not take {given}: unset it and set what the provider "
+            "itself reads from the environment.",
+            setting="model_base_url" if "base_url" in options else "model_api_key",
+        ) from error
+    except ValueError as error:
+        raise _unknown(name) from error
+    except UserError as error:
+        if "Unknown model" in error.message:
+            raise _unknown(name) from error
+        wanted = "base_url" if re.search("base_url|endpoint", error.message) else "api_key"
+        own = "".join(f" or `{v}`" for v in re.findall(r"`([A-Z0-9_]+)`", error.message)[:1])
+        raise ModelNotConfigured(
+            f"`{name}` cannot be used yet: set `TURNBACK_MODEL_{wanted.upper()}`{own}.",
+            setting=f"model_{wanted}",
+        ) from error
+
+
+def _unknown(name: str) -> ModelNotConfigured:
+    return ModelNotConfigured(
+        f"`{name}` names no known provider: set `TURNBACK_MODEL` to `offline`, `openai:NAME`, "
+        "`anthropic:NAME` or another that pydantic-ai has.",
+        setting="model",
+    )
+
+
+def _extra(message: str) -> str:
+    """What to install, out of pydantic-ai's own advice; our extra where we have one."""
+    named = re.search(r"pydantic-ai-slim\[([\w-]+)\]", message)
+    if not named:
+        return '"pydantic-ai"'
+    ours = metadata("turnback").get_all("Provides-Extra") or []
+    return f'"turnback[{named[1]}]"' if named[1] in ours else f'"{named[0]}"'
+
+
+def failure_sentence(error: BaseException) -> str:
+    """Why a model call failed, for a person: one sentence, no secret, no trace, no foreign text."""
+    match error:
+        case TurnbackError():
+            return error.message
+        case provider_errors.ModelAuthenticationError():
+            return "the model's provider refused the key; check `TURNBACK_MODEL_API_KEY`."
+        case provider_errors.ModelNotFoundError():
+            return (
+                "the model's provider does not know this model or address; check "
+                "`TURNBACK_MODEL` and `TURNBACK_MODEL_BASE_URL`."
+            )
+        case provider_errors.ModelContextWindowExceededError():
+            return (
+                "the conversation is too long for this model; lower `TURNBACK_MAX_CONTEXT_BYTES`."
+            )
+        case provider_errors.ModelRateLimitError():
+            return "the model's provider is limiting our rate; try again in a while."
+        case provider_errors.ModelQuotaExceededError():
+            return "the account at the model's provider has no quota left."
+        case provider_errors.ModelTimeoutError() | provider_errors.ModelRequestTimeout():
+            return "the model's provider took too long."
+        case provider_errors.ModelConnectionError(phase="connect"):
+            return "the model's provider cannot be reached; check `TURNBACK_MODEL_BASE_URL`."
+        case provider_errors.ModelConnectionError():
+            return "the connection to the model's provider broke off."
+        case provider_errors.ModelHTTPError():
+            return f"the model's provider answered with status {error.status_code}."
+        case provider_errors.ContentFilterError():
+            return "the model's provider filtered the answer."
+        case provider_errors.ModelAPIError() | provider_errors.UnexpectedModelBehavior():
+            return "the model's answer was cut short or could not be read."
+        case _:
+            return f"the model failed unexpectedly (`{type(error).__name__}`)."

@@ -1,0 +1,195 @@
+"""A real HTTP server on loopback that speaks streaming chat completions, scripted per test.
+
+Each request takes the next answer of the script; what was asked is kept in `requests`. An answer is
+a list of items, sent one by one:
+
+- `text("…")`, `call(name, args, …)`, `call_piece(…)`, `usage(…)`, `finish(…)`, or any chunk (`dict`)
+- `bytes`: sent as they are
+- `Pause(event)`: waits for an `asyncio.Event`; `Pause()` waits until the client hangs up
+- `CUT`: the connection is dropped without an end
+
+or a `Refusal` with a status. Items are followed by a finish reason and `[DONE]` unless `finish` or
+`CUT` is among them or `whole=False`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+Chunk = dict[str, Any]
+
+
+class _Cut:
+    """Drops the connection."""
+
+
+CUT = _Cut()
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Waits for `until`; without it, until the client hangs up."""
+
+    until: asyncio.Event | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A plain HTTP answer with a status. The client is told not to try again unless `retry`."""
+
+    status: int
+    message: str = "no"
+    retry: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A streamed answer; see the module."""
+
+    items: Sequence[Chunk | bytes | Pause | _Cut]
+    whole: bool = True
+
+
+def text(piece: str) -> Chunk:
+    return {"choices": [{"index": 0, "delta": {"role": "assistant", "content": piece}}]}
+
+
+def call_piece(
+    *, index: int = 0, id: str | None = None, name: str | None = None, args: Any = None
+) -> Chunk:
+    function = {k: v for k, v in {"name": name, "arguments": args}.items() if v is not None}
+    piece: Chunk = {"index": index, "function": function}
+    if id is not None:
+        piece |= {"id": id, "type": "function"}
+    return {"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]}
+
+
+def call(name: str, args: Any, *, id: str = "call_1", index: int = 0) -> Chunk:
+    """A whole call; `args` that are no text are sent as JSON text."""
+    encoded = args if isinstance(args, str) else json.dumps(args)
+    return call_piece(index=index, id=id, name=name, args=encoded)
+
+
+def usage(prompt: int, completion: int) -> Chunk:
+    counts = {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+    }
+    return {"choices": [], "usage": counts}
+
+
+def finish(reason: str) -> Chunk:
+    return {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+
+
+@dataclass
+class ScriptedProvider:
+    """The running server. `url` is the base URL for `TURNBACK_MODEL_BASE_URL`."""
+
+    url: str
+    script: list[Answer | Refusal] = field(default_factory=list)
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    hung_up: asyncio.Event = field(default_factory=asyncio.Event)
+    streaming: int = 0
+
+    def will(self, *answers: Iterable[Chunk | bytes | Pause | _Cut] | Answer | Refusal) -> None:
+        """Set the script, and forget what was asked before."""
+        self.script = [
+            answer if isinstance(answer, Answer | Refusal) else Answer(list(answer))
+            for answer in answers
+        ]
+        self.requests.clear()
+        self.headers.clear()
+        self.hung_up.clear()
+
+    async def answer(self, request: Request) -> Response:
+        self.requests.append(await request.json())
+        self.headers.append(dict(request.headers))
+        if not self.script:
+            return JSONResponse({"error": {"message": "the script is over"}}, status_code=410)
+        step = self.script.pop(0)
+        if isinstance(step, Refusal):
+            return JSONResponse(
+                {"error": {"message": step.message}},
+                status_code=step.status,
+                headers={"x-should-retry": "true" if step.retry else "false"},
+            )
+        return StreamingResponse(self._stream(step), media_type="text/event-stream")
+
+    async def _stream(self, answer: Answer) -> AsyncIterator[bytes]:
+        self.streaming += 1
+        ended = False
+        try:
+            for item in answer.items:
+                match item:
+                    case bytes():
+                        yield item
+                    case Pause(until=None):
+                        yield b": waiting\n\n"
+                        await asyncio.Event().wait()
+                    case Pause(until=asyncio.Event() as event):
+                        await event.wait()
+                    case _Cut():
+                        # Uvicorn closes a chunked response that ends in an error without its end.
+                        raise ConnectionAbortedError
+                    case dict():
+                        ended = ended or bool(
+                            item["choices"] and item["choices"][0].get("finish_reason")
+                        )
+                        yield _event(item)
+            if answer.whole:
+                if not ended:
+                    yield _event(finish("stop"))
+                yield b"data: [DONE]\n\n"
+        except (asyncio.CancelledError, GeneratorExit):
+            self.hung_up.set()
+            raise
+        finally:
+            self.streaming -= 1
+
+
+def _event(chunk: Chunk) -> bytes:
+    envelope = {
+        "id": "chatcmpl-1",
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": "scripted",
+    }
+    return b"data: " + json.dumps(envelope | chunk).encode() + b"\n\n"
+
+
+@asynccontextmanager
+async def scripted_provider() -> AsyncIterator[ScriptedProvider]:
+    """Serves on a free port of loopback while the context is open."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        provider = ScriptedProvider(url=f"http://127.0.0.1:{port}/v1")
+        app = Starlette(
+            routes=[Route("/v1/chat/completions", provider.answer, methods=["POST"])],
+        )
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+        )
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.005)
+        try:
+            yield provider
+        finally:
+            server.should_exit = True
+            await serving
