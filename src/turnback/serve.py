@@ -1,0 +1,242 @@
+"""The service as a process: its port, its database, its signals, and the order of their end.
+
+SIGTERM, SIGINT and SIGHUP drain: no new runs, sockets closed with 1012, the web server ended, then
+the embedded PostgreSQL. A second one does not wait for what is still under way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import math
+import signal
+import socket
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import structlog
+import uvicorn
+import uvloop
+
+from turnback.agent.models import resolve
+from turnback.api.guard import is_loopback
+from turnback.app import create_app
+from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
+from turnback.store.embedded import Embedded
+from turnback.store.migrate import check_current, migrate
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+
+    from fastapi import FastAPI
+
+    from turnback.settings import Settings
+
+GC_THRESHOLD = (50_000, 20, 20)
+DRAIN_MARGIN = 10.0  # seconds beyond `drain_timeout`, for what was interrupted to be saved
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+log = structlog.get_logger()
+
+
+def serve(settings: Settings, *, ready: Callable[[str], None]) -> None:
+    """Serve until a signal; `ready` is called once with the address, when it takes connections.
+
+    Raises `AddressRefused`, `PortBusy`, `ModelNotConfigured`, `EmbeddedUnavailable`,
+    `DatabaseUnavailable`, and `SchemaMismatch` for a stale database of the settings.
+    """
+    end = _End()
+    with bind(settings.host, settings.port) as listener, end.on_signals():
+        resolve(settings)
+        with database(settings) as (url, embedded):
+            app = create_app(settings, url)
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(_serve(app, listener, settings, embedded=embedded, end=end, ready=ready))
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A TCP socket on a loopback address, not listening yet; port 0 takes any free one.
+
+    Raises `AddressRefused` and `PortBusy`.
+    """
+    if not is_loopback(host):
+        raise AddressRefused(
+            f"`{host}` is not a loopback address: whoever reaches Turnback may do everything in it,"
+            " so it serves only this machine; leave `--host` at `127.0.0.1`"
+        )
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        listener.close()
+        raise _refused(error, host, port) from error
+    return listener
+
+
+@contextmanager
+def database(settings: Settings) -> Iterator[tuple[str, Embedded | None]]:
+    """The URL of a database at the newest migration; and its server, if that is the embedded one.
+
+    The embedded database is migrated. One that the settings name is not ours to change: a stale
+    one raises `SchemaMismatch`, with the command to run.
+    """
+    if settings.database_url is not None:
+        url = settings.database_url.get_secret_value()
+        check_current(url)
+        yield url, None
+        return
+    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
+        migrate(embedded.url, timeout=settings.migrate_timeout)
+        yield embedded.url, embedded
+
+
+class _End:
+    """What a signal does: while the service starts, unwind; then, what `tell` says."""
+
+    def __init__(self) -> None:
+        self._signals = 0
+        self._tell: Callable[[int], None] | None = None
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Answer the signals here, until everything that was started has been stopped."""
+        ours = [s for s in SIGNALS if signal.getsignal(s) is not signal.SIG_IGN]  # as under nohup
+        before = [signal.signal(number, self._on_signal) for number in ours]
+        try:
+            yield
+        finally:
+            for number, handler in zip(ours, before, strict=True):
+                signal.signal(number, handler)
+
+    def tell(self, tell: Callable[[int], None]) -> None:
+        """From now on call `tell`, with the number of signals that have come; it must not raise."""
+        self._tell = tell
+
+    def _on_signal(self, *_: object) -> None:
+        self._signals += 1
+        if self._tell is not None:
+            self._tell(self._signals)
+        elif self._signals == 1:
+            raise SystemExit(0)
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, told apart from its signals: its own handlers raise SIGTERM again once it has
+    drained, and the process would be gone before the embedded PostgreSQL is stopped."""
+
+    def __init__(self, config: uvicorn.Config, *, ready: Callable[[str], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets is not None
+        host, port = sockets[0].getsockname()[:2]
+        try:
+            await super().startup(sockets)
+        except OSError as error:
+            raise _refused(error, host, port) from error
+        # What is in memory by now stays there; a collection that walks it costs a read 30 ms.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(*GC_THRESHOLD)
+        self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
+
+
+async def _serve(
+    app: FastAPI,
+    listener: socket.socket,
+    settings: Settings,
+    *,
+    embedded: Embedded | None,
+    end: _End,
+    ready: Callable[[str], None],
+) -> None:
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        ws="websockets-sansio",
+        ws_max_size=settings.ws_max_size,
+        ws_per_message_deflate=False,
+        lifespan="off",  # entered here, so that its errors reach the caller as they are
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(settings.drain_timeout),
+    )
+    server = _Server(config, ready=ready)
+    loop = asyncio.get_running_loop()
+    asked, hurried = asyncio.Event(), asyncio.Event()
+
+    def on_signal(signals: int) -> None:
+        loop.call_soon_threadsafe((asked if signals == 1 else hurried).set)
+
+    end.tell(on_signal)
+    try:
+        async with app.router.lifespan_context(app), _keeping(embedded, settings.poll_interval):
+            serving = asyncio.create_task(server.serve([listener]))
+            await _first(serving, asked)
+            if not serving.done():
+                await _drain(app, settings, hurried)
+                server.should_exit = True
+                server.force_exit = hurried.is_set()
+            await serving
+    finally:
+        end.tell(lambda signals: None)
+
+
+async def _drain(app: FastAPI, settings: Settings, hurried: asyncio.Event) -> None:
+    draining = asyncio.create_task(app.state.drain())
+    await _first(draining, hurried, seconds=settings.drain_timeout + DRAIN_MARGIN)
+    draining.cancel()
+    try:
+        await draining
+    except (asyncio.CancelledError, TurnbackError) as error:
+        log.warning("not everything was drained", reason=str(error) or "out of time")
+
+
+async def _first(
+    task: asyncio.Task[None], event: asyncio.Event, *, seconds: float | None = None
+) -> None:
+    """Wait until `task` has ended or `event` is set; `seconds` at most."""
+    waiting = asyncio.create_task(event.wait())
+    await asyncio.wait({task, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+
+
+@asynccontextmanager
+async def _keeping(embedded: Embedded | None, interval: float) -> AsyncIterator[None]:
+    """Within it, an embedded PostgreSQL that dies is started again."""
+
+    async def keep(server: Embedded) -> None:
+        while True:
+            await asyncio.sleep(interval)
+            try:
+                if await asyncio.to_thread(server.revive):
+                    log.warning("the embedded PostgreSQL had died and was started again")
+            except EmbeddedUnavailable as error:
+                log.error("the embedded PostgreSQL has died", reason=error.message)
+
+    task = asyncio.create_task(keep(embedded)) if embedded is not None else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+
+
+def _refused(error: OSError, host: str, port: int) -> PortBusy | AddressRefused:
+    if error.errno == errno.EADDRINUSE:
+        return PortBusy(
+            f"Port {port} of `{host}` is taken: stop what uses it, or choose another by `--port`"
+            " (`0` takes any free one)"
+        )
+    return AddressRefused(f"Cannot listen on port {port} of `{host}`: {error.strerror or error}")

@@ -1,0 +1,304 @@
+"""The command `turnback` as a process: what it prints, how it exits, what it leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from websockets.asyncio.client import connect
+
+from turnback.store.migrate import check_current
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TURNBACK = Path(sys.executable).parent / "turnback"
+READY = re.compile(r"Turnback is ready at (http://127\.0\.0\.1:(\d+)/)\n")
+
+
+@dataclass
+class Service:
+    """A running `turnback serve`."""
+
+    process: subprocess.Popen[str]
+    errors: Path
+    data_dir: Path
+    address: str = ""
+    printed: list[str] = field(default_factory=list)
+
+    def until_ready(self) -> Service:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        self.printed.append(line)
+        match = READY.fullmatch(line)
+        assert match, (line, self.errors.read_text())
+        self.address = match[1]
+        return self
+
+    def end(self, number: signal.Signals) -> int:
+        """Send a signal and wait; what else it prints is in `printed`."""
+        self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        assert self.process.stdout is not None
+        self.printed += self.process.stdout.readlines()
+        return self.process.wait(30)
+
+    @property
+    def server_pid(self) -> int | None:
+        """The embedded PostgreSQL's process."""
+        try:
+            text = (self.data_dir / "postgres" / "postmaster.pid").read_text()
+        except FileNotFoundError:
+            return None
+        return int(text.partition("\n")[0])
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "data"
+    yield folder
+    if (folder / "postgres" / "postmaster.pid").exists():  # of a service that was killed
+        with serving(folder) as service:
+            service.until_ready().end(signal.SIGTERM)
+
+
+@contextmanager
+def serving(data_dir: Path, *options: str, **settings: str) -> Iterator[Service]:
+    """`turnback serve --port 0` on `data_dir`, killed at the end if it still runs."""
+    errors = data_dir.with_name(f"{data_dir.name}.stderr")
+    with errors.open("w") as stderr:
+        process = subprocess.Popen(
+            [str(TURNBACK), "serve", "--port", "0", "--data-dir", str(data_dir), *options],
+            env=environment(**settings),
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    try:
+        yield Service(process, errors, data_dir)
+    finally:
+        process.kill()
+        process.wait(30)
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_serve_prints_its_address_and_a_signal_ends_it_with_everything_it_started(
+    data_dir: Path, number: signal.Signals
+) -> None:
+    with serving(data_dir) as service:
+        service.until_ready()
+        assert httpx.get(service.address + "healthz").status_code == 200
+        pid = service.server_pid
+        assert lives(pid)
+        assert service.end(number) == 0
+    assert len(service.printed) == 1
+    assert service.server_pid is None
+    assert not lives(pid)
+    assert "Traceback" not in service.errors.read_text()
+
+
+async def test_sockets_are_closed_with_1012_when_the_service_ends(data_dir: Path) -> None:
+    with serving(data_dir) as service:
+        await asyncio.to_thread(service.until_ready)
+        async with httpx.AsyncClient(base_url=service.address) as client:
+            session = (await client.post("/sessions", json={})).raise_for_status().json()["id"]
+        async with connect(socket_url(service, session), subprotocols=["turnback.v1"]) as ws:
+            await ws.recv()
+            service.process.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(ws.wait_closed(), 30)
+            assert ws.close_code == 1012
+        assert await asyncio.to_thread(service.wait) == 0
+
+
+async def test_a_second_signal_does_not_wait_for_the_run_under_way(data_dir: Path) -> None:
+    slow = {"TURNBACK_OFFLINE_DELAY_MS": "20000", "TURNBACK_DRAIN_TIMEOUT": "60"}
+    with serving(data_dir, **slow) as service:
+        await asyncio.to_thread(service.until_ready)
+        async with httpx.AsyncClient(base_url=service.address) as client:
+            session = (await client.post("/sessions", json={})).raise_for_status().json()["id"]
+            prompt = {"type": "WsClientPromptCommand", "content": "add a CSV scan"}
+            route = f"/sessions/{session}/commands"
+            assert (await client.post(route, json=prompt)).status_code == 202
+        began = time.monotonic()
+        service.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            await asyncio.to_thread(service.process.wait, 1)
+        assert await asyncio.to_thread(service.end, signal.SIGTERM) == 0
+        assert time.monotonic() - began < 30
+    assert service.server_pid is None
+
+
+def test_a_signal_while_it_still_starts_leaves_no_postgresql(data_dir: Path) -> None:
+    with serving(data_dir) as service:
+        until(lambda: (data_dir / "postgres.new").exists())
+        assert service.end(signal.SIGTERM) == 0
+    assert service.printed == []
+    assert service.server_pid is None
+
+
+def test_after_kill_9_the_next_serve_joins_the_postgresql_left_behind_and_stops_it(
+    data_dir: Path,
+) -> None:
+    with serving(data_dir) as killed:
+        pid = killed.until_ready().server_pid
+        killed.process.kill()
+    assert lives(pid)
+    with serving(data_dir) as service:
+        assert service.until_ready().server_pid == pid
+        assert service.end(signal.SIGTERM) == 0
+    assert not lives(pid)
+
+
+def test_a_postgresql_that_dies_under_the_service_is_started_again(data_dir: Path) -> None:
+    with serving(data_dir, TURNBACK_POLL_INTERVAL="0.1") as service:
+        service.until_ready()
+        old = service.server_pid
+        assert old is not None
+        os.kill(old, signal.SIGKILL)
+        until(lambda: service.server_pid not in (None, old) and lives(service.server_pid))
+        until(lambda: httpx.get(service.address + "readyz").status_code == 200)
+        assert service.end(signal.SIGTERM) == 0
+        assert not lives(service.server_pid)
+
+
+def test_a_busy_port_is_said_in_a_sentence(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        refused(["serve", "--port", port], f"Port {port} of `127.0.0.1` is taken", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com", "::"])
+def test_an_address_that_others_could_reach_is_refused(tmp_path: Path, host: str) -> None:
+    refused(["serve", "--host", host], f"`{host}` is not a loopback address", tmp_path)
+
+
+def test_a_setting_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path) -> None:
+    for name, value in {
+        "TURNBACK_PORT": "secret",
+        "TURNBACK_MAX_STEPS": "-7",
+        "TURNBACK_ALLOWED_ORIGINS": "secret",
+        "TURNBACK_DATABASE_URL": "mysql://u:secret@h/d",
+    }.items():
+        assert "secret" not in refused(["serve"], f"`{name}`", tmp_path, **{name: value})
+
+
+def test_options_go_before_the_environment(data_dir: Path) -> None:
+    with serving(data_dir, TURNBACK_PORT="1", TURNBACK_DATA_DIR="/nowhere") as service:
+        service.until_ready()
+
+
+def test_a_model_that_cannot_be_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    refused(["serve", "--port", "0", "--model", "nonsense"], "`nonsense`", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stale_database_by_url_is_refused_until_turnback_migrate_has_run(
+    tmp_path: Path, blank_database: str
+) -> None:
+    url = {"TURNBACK_DATABASE_URL": blank_database}
+    refused(["serve", "--port", "0"], "run `turnback migrate`", tmp_path, **url)
+    assert "The database is at migration" in succeeds(["migrate"], tmp_path, **url)
+    check_current(blank_database)
+    with serving(tmp_path / "unused", **url) as service:
+        service.until_ready()
+        assert service.end(signal.SIGTERM) == 0
+    assert not (tmp_path / "unused").exists()
+
+
+def test_migrate_without_a_url_migrates_the_embedded_database(tmp_path: Path) -> None:
+    assert "The database is at migration" in succeeds(["migrate"], tmp_path)
+    assert (tmp_path / ".turnback" / "postgres" / "PG_VERSION").exists()
+    assert not (tmp_path / ".turnback" / "postgres" / "postmaster.pid").exists()
+
+
+def test_doctor_has_a_line_for_each_check_and_what_to_do(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        options = ["--port", str(busy.getsockname()[1]), "--model", "nonsense"]
+        done = run(["doctor", *options], tmp_path)
+    assert done.returncode == 1
+    lines = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+    assert list(lines)[:3] == ["ok    python", "FAIL  port", "FAIL  model"]
+    assert "choose another by `--port`" in lines["FAIL  port"]
+    assert "set `TURNBACK_MODEL`" in lines["FAIL  model"]
+    assert "PostgreSQL" in lines["ok    postgresql"]
+    assert "ok    database" in lines
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_doctor_names_a_database_that_cannot_be_reached(tmp_path: Path) -> None:
+    url = "postgres://u:secret@127.0.0.1:1/d"
+    done = run(["doctor", "--port", "0"], tmp_path, TURNBACK_DATABASE_URL=url)
+    assert done.returncode == 1
+    assert "FAIL  database: The database cannot be reached" in done.stdout
+    assert "secret" not in done.stdout + done.stderr
+
+
+# -- processes
+
+
+def environment(**settings: str) -> dict[str, str]:
+    """This process's, with only the given settings of ours."""
+    return {k: v for k, v in os.environ.items() if not k.startswith("TURNBACK_")} | settings
+
+
+def run(arguments: list[str], folder: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(TURNBACK), *arguments],
+        cwd=folder,
+        env=environment(**settings),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def succeeds(arguments: list[str], folder: Path, **settings: str) -> str:
+    done = run(arguments, folder, **settings)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def refused(arguments: list[str], sentence: str, folder: Path, **settings: str) -> str:
+    """The command exits 1, prints nothing, and says why in one line."""
+    done = run(arguments, folder, **settings)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert re.fullmatch(r"turnback: [^\n]+\n", done.stderr)
+    assert sentence in done.stderr
+    return done.stderr
+
+
+def socket_url(service: Service, session: str) -> str:
+    return f"{service.address.replace('http', 'ws', 1)}sessions/{session}/ws"
+
+
+def lives(pid: int | None) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
