@@ -20,6 +20,8 @@ from turnback.store.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+pytest_plugins = ["serving"]
+
 TEMPLATE = "migrated"
 
 

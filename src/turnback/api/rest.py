@@ -27,12 +27,10 @@ from turnback.sessions.actor import Actor
 from turnback.sessions.commands import Asked, Change, Delete, PutWorkflow
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
-from turnback.store.ids import new_id
+from turnback.store.ids import is_id, new_id
 from turnback.store.rows import Record, SessionRow
 
 router = APIRouter()
-
-UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
@@ -182,7 +180,7 @@ async def create_session(request: Request) -> Response:
     if body.workflow is not None:
         workflow = load(body.workflow, **_limits(sessions.settings))
     model = body.model or sessions.settings.model
-    sessions.model(model)
+    await sessions.model(model)
     session_id = new_id()
     await sessions.dao.create(
         principal,
@@ -205,7 +203,7 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""
-    if cursor is not None and not UUID.fullmatch(cursor):
+    if cursor is not None and not is_id(cursor):
         raise BadInput("`cursor` is not one of this server's; begin again without it")
     query = (q or "").replace("\x00", "") or None
     rows = await _sessions(request).dao.sessions(
@@ -426,7 +424,7 @@ def _diff(found: Diff) -> dict[str, Any]:
 @router.get("/operator-types")
 async def operator_types() -> Response:
     """The operator types, with their ports and the JSON Schemas of their properties."""
-    return _json({"types": CATALOG.as_dict()})
+    return _json({"types": CATALOG.as_list()})
 
 
 @router.get("/capabilities")

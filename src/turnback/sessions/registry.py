@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -33,6 +34,7 @@ class Sessions:
         self.draining = False
         self.epoch = ""
         self._models: dict[str, ChatModel] = {}
+        self._entered = AsyncExitStack()
         self._runner = Runner(settings, self.model)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
@@ -49,10 +51,11 @@ class Sessions:
             asyncio.create_task(self._every(60.0, self._forget)),
         ]
 
-    def model(self, name: str) -> ChatModel:
-        """The model of this name, made once. Raises `ModelNotConfigured`."""
+    async def model(self, name: str) -> ChatModel:
+        """The model of this name, made and entered once. Raises `ModelNotConfigured`."""
         if name not in self._models:
-            self._models[name] = resolve(self.settings, name=name)
+            self._models[name] = model = resolve(self.settings, name=name)
+            await self._entered.enter_async_context(model)
         return self._models[name]
 
     async def get(self, principal: Principal, session_id: str) -> Actor:
@@ -109,6 +112,7 @@ class Sessions:
         await asyncio.gather(*self._tickers, return_exceptions=True)
         await asyncio.gather(*(actor.close() for actor in self._actors.values()))
         self._actors.clear()
+        await self._entered.aclose()
         await self.dao.drop_node_lock()
 
     async def _open(self, principal: Principal, session_id: str) -> Actor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import assert_never
 
@@ -19,7 +19,7 @@ from turnback.store.ids import new_id
 class Runner:
     """Starts runs with the model that a session names."""
 
-    def __init__(self, settings: Settings, model_for: Callable[[str], ChatModel]) -> None:
+    def __init__(self, settings: Settings, model_for: Callable[[str], Awaitable[ChatModel]]) -> None:
         self._limits = RunLimits.of(settings)
         self._model_for = model_for
 
@@ -30,7 +30,7 @@ class Runner:
         """
         workflow = await actor.workflow_of(actor.tree.workflow)
         turn = run_turn(
-            model=self._model_for(actor.row.model),
+            model=await self._model_for(actor.row.model),
             history=await actor.history(self._limits.max_context_bytes),
             workflow=workflow,
             stop=run.stop,

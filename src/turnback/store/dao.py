@@ -29,6 +29,7 @@ from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
 from turnback.store.database import Connection, Database, domain_errors
+from turnback.store.ids import is_id
 from turnback.store.outbox import Notice, from_row
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
 
@@ -165,7 +166,9 @@ class Dao:
         """Where the session is stored. Raises `SessionNotFound`, for another project's too."""
         known = self._directory.get(session_id)
         if known is None:
-            row = await self._db.run(lambda c: c.fetchrow(FIND, session_id))
+            row = None
+            if is_id(session_id):
+                row = await self._db.run(lambda c: c.fetchrow(FIND, session_id))
             if row is None:
                 raise SessionNotFound("Agent not found")
             known = (row["project_id"], SessionKey(row["root_id"], session_id))

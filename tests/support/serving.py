@@ -1,0 +1,106 @@
+"""Fixtures for what goes over the wire: a real uvicorn on loopback, real sockets, real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from scripted_provider import ScriptedProvider, scripted_provider
+from wire import Client
+
+from turnback.app import create_app
+from turnback.settings import Settings
+
+QUICK: dict[str, Any] = {
+    "offline_delay_ms": 0,
+    "poll_interval": 0.2,
+    "lease_heartbeat": 0.5,
+    "lease_expiry": 3.0,
+    "drain_timeout": 1.0,
+}
+
+
+@dataclass
+class Server:
+    """A running server in this process. `app` is for looking, the rest goes over the wire."""
+
+    url: str
+    settings: Settings
+    app: Any
+    http: httpx.AsyncClient
+
+    async def session(self, **body: Any) -> str:
+        """A new session's id."""
+        answer = await self.http.post("/sessions", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def connect(self, session_id: str, *, v1: bool = True, query: str = "", **more: Any) -> Client:
+        """A client of a session's socket; enter it to connect."""
+        url = f"{self.url.replace('http', 'ws')}/sessions/{session_id}/ws{query}"
+        return Client(url, v1=v1, **more)
+
+
+@asynccontextmanager
+async def serving(database_url: str, **settings: Any) -> AsyncIterator[Server]:
+    """Serve over `database_url` until left, as `turnback serve` does, in this process."""
+    configured = Settings(**(QUICK | settings))
+    app = create_app(configured, database_url)
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(
+        app,
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        ws_max_size=configured.ws_max_size,
+        lifespan="on",
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=3,
+    )
+    server = uvicorn.Server(config)
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    running = asyncio.create_task(server._serve([listening]))
+    while not server.started:
+        if running.done():
+            await running
+        await asyncio.sleep(0.005)
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
+            yield Server(url, configured, app, http)
+    finally:
+        server.should_exit = True
+        await running
+        listening.close()
+
+
+@pytest.fixture
+async def server(fresh_database: str) -> AsyncIterator[Server]:
+    """A server with the offline model over an empty database."""
+    async with serving(fresh_database) as running:
+        yield running
+
+
+@pytest.fixture
+async def provider() -> AsyncIterator[ScriptedProvider]:
+    """A real HTTP server that speaks chat completions as a test's script says."""
+    async with scripted_provider() as running:
+        yield running
+
+
+@pytest.fixture
+async def scripted(
+    fresh_database: str, provider: ScriptedProvider
+) -> AsyncIterator[tuple[Server, ScriptedProvider]]:
+    """A server whose model is the scripted provider."""
+    async with serving(
+        fresh_database, model="openai:scripted", model_base_url=provider.url
+    ) as running:
+        yield running, provider
