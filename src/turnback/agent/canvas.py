@@ -47,7 +47,7 @@ class ToolSpec:
 
     name: str
     description: str
-    schema: Json
+    schema: dict[str, Any]
 
 
 def _spec(name: str, description: str, required: Sequence[str], **arguments: Json) -> ToolSpec:

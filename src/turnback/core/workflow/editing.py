@@ -127,10 +127,7 @@ class _Draft:
             case AddLink(link=link):
                 link = link if "linkID" in link else {"linkID": self._free_link_id(), **link}
                 self._check(link, check_link, (*path, "link"))
-                if link["linkID"] in self.links:
-                    _refuse(
-                        f"There is a link `{shown(link['linkID'])}` already; leave `linkID` out"
-                    )
+                _refuse_taken(self.links, link["linkID"], "link")
                 self._join(link)
             case ChangeLink(link_id=link_id, values=values):
                 old = _found(self.links, link_id, "link")
@@ -146,11 +143,8 @@ class _Draft:
                 self._drop_link(link_id)
             case AddComment(comment=comment):
                 self._check(comment, check_comment, (*path, "comment"))
-                if (comment_id := comment["commentBoxID"]) in self.comments:
-                    _refuse(
-                        f"There is a comment box `{shown(comment_id)}` already; choose another id"
-                    )
-                self.comments[comment_id] = comment
+                _refuse_taken(self.comments, comment["commentBoxID"], "comment box")
+                self.comments[comment["commentBoxID"]] = comment
             case ChangeComment(comment_id=comment_id, values=values):
                 box = _found(self.comments, comment_id, "comment box")
                 box = _changed(box, values, "commentBoxID")
@@ -176,10 +170,7 @@ class _Draft:
         operator = edit.operator
         self._check(operator, check_operator, (*path, "operator"))
         operator_id = operator["operatorID"]
-        if operator_id in self.operators:
-            _refuse(
-                f"There is an operator `{shown(operator_id)}` already; choose another operatorID"
-            )
+        _refuse_taken(self.operators, operator_id, "operator")
         self._check_type(operator.get("operatorType", ""))
         self.operators[operator_id] = operator
         if edit.position is not None:
@@ -200,11 +191,9 @@ class _Draft:
         if operator_type not in self._known_types:
             _refuse(f"There is no operator type `{shown(operator_type)}`; use a known one")
 
-    def _check(
-        self, value: object, check_shape: Callable[[object, Path], None], path: Path
-    ) -> None:
+    def _check(self, value: object, shape: Callable[[object, Path], None], path: Path) -> None:
         check(value, path, self._max_depth - AROUND)
-        check_shape(value, path)
+        shape(value, path)
 
     def _operator(self, operator_id: str) -> Json:
         return _found(self.operators, operator_id, "operator")
@@ -218,9 +207,7 @@ class _Draft:
         _check_port(self._operator(source), "outputPorts", source_port)
         _check_port(self._operator(target), "inputPorts", target_port)
         if source == target:
-            _refuse(
-                f"A link cannot lead from `{shown(source)}` back into it; choose another operator"
-            )
+            _refuse(f"A link cannot lead from `{shown(source)}` back into it; link two operators")
         if self._ends[ends] > 0:
             _refuse(
                 f"`{shown(source)}` is linked to `{shown(target)}` already, by the same ports; "
@@ -245,8 +232,9 @@ def _refuse(sentence: str) -> NoReturn:
     raise InvalidEdit(sentence)
 
 
-def _refuse_taken(what: str, item_id: str) -> NoReturn:
-    _refuse(f"The id `{shown(item_id)}` is another {what}'s already; choose another id")
+def _refuse_taken(items: dict[str, Json], item_id: str, what: str) -> None:
+    if item_id in items:
+        _refuse(f"The id `{shown(item_id)}` is another {what}'s already; choose another id")
 
 
 def _found(items: dict[str, Json], item_id: str, what: str) -> Json:
