@@ -40,7 +40,7 @@ export function turnsOf(path: readonly Step[]): Turn[] {
 /** The lines that part at one step, oldest first. */
 export interface Fork {
   parentId: string;
-  lines: { stepId: string; tip: string; content: string | null }[];
+  lines: { stepId: string; tip: string; content: string }[];
 }
 
 /** Every fork, by the step that its lines leave. */
@@ -57,11 +57,7 @@ export function forksOf(state: SessionState): ReadonlyMap<string, Fork> {
       // Ids rise with time, so their order is the order of birth.
       lines: branches
         .toSorted((a, b) => (a.stepId < b.stepId ? -1 : 1))
-        .map((branch) => ({
-          stepId: branch.stepId,
-          tip: branch.tips.toSorted().at(-1) ?? branch.stepId,
-          content: branch.content ?? state.steps.get(branch.stepId)?.content ?? null,
-        })),
+        .map(({ stepId, tip, content }) => ({ stepId, tip, content })),
     });
   }
   return result;

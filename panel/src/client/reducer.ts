@@ -74,6 +74,7 @@ export const INITIAL: SessionState = {
 export type LocalAction =
   | { type: "steps"; steps: Step[]; cursor: string | null }
   | { type: "branches"; branches: Branch[] }
+  | { type: "archived"; archived: boolean }
   | { type: "workflow"; stepId: string; workflow: Workflow };
 
 export function reduce(state: SessionState, frame: ServerFrame | LocalAction): SessionState {
@@ -123,6 +124,8 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
     }
     case "branches":
       return { ...state, branches: frame.branches };
+    case "archived":
+      return { ...state, archived: frame.archived };
     case "workflow":
       if (state.workflowBehind !== frame.stepId) return state;
       return { ...state, workflow: frame.workflow, workflowBehind: null };
@@ -145,7 +148,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
   return {
     ready: true,
     name: frame.name,
-    archived: frame.archived ?? false,
+    archived: state.archived,
     deleted: false,
     agent: frame.state,
     // Off the visible path, steps known before stay useful (they label redo and branches).
@@ -184,6 +187,7 @@ function withStep(state: SessionState, step: Step): SessionState {
     next.canRedo = false;
     next.redoDepth = 0;
     next.redoTrail = [];
+    next.lastMove = null;
   }
   if (step.afterWorkflowContent) {
     next.workflow = step.afterWorkflowContent;

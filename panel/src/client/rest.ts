@@ -132,14 +132,14 @@ export async function getBranches(id: string): Promise<Branch[]> {
   return branches.map((branch) => ({
     stepId: branch.step_id,
     parentId: branch.parent_id,
-    tips: branch.tips,
+    tip: branch.tip,
     content: branch.content,
   }));
 }
 
 export async function operatorTypes(): Promise<OperatorType[]> {
-  const body = await json<{ operator_types: OperatorType[] }>("GET", "/operator-types");
-  return body.operator_types;
+  const body = await json<{ types: OperatorType[] }>("GET", "/operator-types");
+  return body.types;
 }
 
 /** A step as frames have it, from the snake_case of REST. */
@@ -147,8 +147,8 @@ export function stepFromRest(step: RestStep): Step {
   return {
     id: step.id,
     parentId: step.parent_id,
-    messageId: step.message_id,
-    stepId: step.step_id,
+    messageId: step.turn_id,
+    stepId: step.record_index,
     timestamp: step.timestamp,
     role: step.role,
     content: step.content,

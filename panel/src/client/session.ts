@@ -5,11 +5,23 @@ import { Connection, newRequestId, type ConnectionStatus } from "./connection";
 import { applyEdits, invert } from "./edits";
 import { isWhole, visiblePath } from "./paths";
 import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer";
-import { getBranches, getSteps, Problem, workflowAt } from "./rest";
-import type { AckEvent, Command, Edit, Point, ServerFrame, Workflow } from "./types";
+import { getBranches, getSession, getSteps, patchSession, Problem, workflowAt } from "./rest";
+import {
+  ROOT_STEP,
+  type AckEvent,
+  type Command,
+  type Edit,
+  type Point,
+  type ServerFrame,
+  type Workflow,
+} from "./types";
+import { firstWords } from "./words";
 
 /** Gestures of moving within this time, in milliseconds, become one edit. */
 export const MOVE_WINDOW = 2_000;
+
+/** The server's name for a session that was given none. */
+const UNNAMED = "Untitled";
 
 export interface View {
   state: SessionState;
@@ -109,6 +121,7 @@ export class Session {
   // -- commands -----------------------------------------------------------------------------
 
   async prompt(content: string): Promise<void> {
+    const { name, headId } = this.state;
     await this.settle();
     const requestId = newRequestId();
     await this.send({
@@ -118,6 +131,10 @@ export class Session {
       requestId,
       turnKey: requestId,
     });
+    // A session that nobody has named is called by what it was first asked.
+    if (name === UNNAMED && headId === ROOT_STEP) {
+      await patchSession(this.id, { name: firstWords(content) }).catch(this.onProblem);
+    }
   }
 
   async stop(): Promise<void> {
@@ -279,6 +296,7 @@ export class Session {
     ) {
       this.refreshBranches();
     }
+    if (frame.type === "WsServerSnapshotEvent") this.fetchInfo();
     this.publish();
   }
 
@@ -320,6 +338,17 @@ export class Session {
     void workflowAt(this.id, stepId).then(
       (workflow) => {
         this.apply({ type: "workflow", stepId, workflow });
+        this.publish();
+      },
+      (problem: Problem) => this.onProblem(problem),
+    );
+  }
+
+  /** Whether the session is archived is not in the snapshot. */
+  private fetchInfo(): void {
+    void getSession(this.id).then(
+      ({ archived }) => {
+        this.apply({ type: "archived", archived });
         this.publish();
       },
       (problem: Problem) => this.onProblem(problem),

@@ -131,12 +131,12 @@ export interface Step {
   afterWorkflowContent?: Workflow;
 }
 
-/** A place where lines part: `stepId` is one child of `parentId`; `tips` are the ends of its lines. */
+/** One of the lines that part after `parentId`: its first step, and the tip it has come to. */
 export interface Branch {
   stepId: string;
   parentId: string;
-  tips: string[];
-  content?: string;
+  tip: string;
+  content: string;
 }
 
 export interface Partial_ {
@@ -161,7 +161,6 @@ export interface SnapshotEvent {
   stepsCursor: string | null;
   partial: Partial_ | null;
   name: string;
-  archived?: boolean;
   reset?: true;
 }
 
@@ -274,8 +273,8 @@ export interface SessionPage {
 export interface RestStep {
   id: string;
   parent_id: string;
-  message_id: string;
-  step_id: number;
+  turn_id: string;
+  record_index: number;
   timestamp: number;
   role: "user" | "agent";
   content: string;
@@ -304,7 +303,7 @@ export interface RestBranches {
     parent_id: string;
     turn_id: string;
     content: string;
-    tips: string[];
+    tip: string;
     on_path: boolean;
   }[];
 }
@@ -331,6 +330,7 @@ export interface OperatorType {
   description: string;
   input_ports: Port[];
   output_ports: Port[];
+  dynamic_ports: boolean;
   properties: PropertySchema;
 }
 

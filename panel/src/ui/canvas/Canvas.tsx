@@ -27,6 +27,7 @@ import { EmptyCanvas } from "./EmptyCanvas";
 import { commentNodeId, toEdges, toNodes, type FlowNode } from "./flow";
 import { Inspector } from "./Inspector";
 import { freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
+import { lineOf } from "./lines";
 import { newOperator } from "./newOperator";
 import { OperatorNode } from "./OperatorNode";
 import { DRAGGED_TYPE, Palette } from "./Palette";
@@ -34,6 +35,8 @@ import { useFresh } from "./useFresh";
 import { useOperatorTypes } from "./useOperatorTypes";
 
 const NODE_TYPES = { operator: OperatorNode, comment: CommentNode };
+/** Milliseconds until new nodes have a size. */
+const MEASURED_AFTER = 60;
 const FIT = { padding: 0.18, maxZoom: 1 };
 
 interface Props {
@@ -123,8 +126,14 @@ function Board(props: Props) {
         (at.x < from.x || at.y < from.y || at.x + NODE_WIDTH > to.x || at.y + NODE_HEIGHT > to.y)
       );
     });
+    if (!hidden) return;
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    if (hidden) void flow.fitView({ ...FIT, duration: still ? 0 : 350 });
+    // What has just come is measured only after the next paint.
+    const timer = setTimeout(
+      () => void flow.fitView({ ...FIT, duration: still ? 0 : 350 }),
+      MEASURED_AFTER,
+    );
+    return () => clearTimeout(timer);
   }, [fresh, positions, flow]);
 
   const onNodesChange = useCallback(
@@ -309,8 +318,10 @@ function Board(props: Props) {
             pannable
             zoomable
             ariaLabel="Map of the workflow"
-            nodeClassName={(node) => (node.type === "comment" ? "is-comment" : "")}
-            nodeBorderRadius={16}
+            nodeClassName={(node: FlowNode) =>
+              node.type === "operator" ? `line-${lineOf(node.data.operator.operatorType)}` : ""
+            }
+            nodeBorderRadius={20}
           />
         )}
       </ReactFlow>

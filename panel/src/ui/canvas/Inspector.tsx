@@ -4,10 +4,12 @@ import type { ReactNode } from "react";
 
 import type { Edit, Json, JsonObject, Operator, OperatorType } from "../../client/types";
 import { CloseIcon, TrashIcon } from "../icons";
+import { fieldKind, isObject, rowSchemas } from "./fieldKind";
 import { Glyph } from "./Glyph";
 import { JsonField } from "./JsonField";
 import { lineOf } from "./lines";
-import { fieldKind, PropertyField } from "./PropertyField";
+import { PropertyField } from "./PropertyField";
+import { RowsField } from "./RowsField";
 
 export function Inspector({
   operator,
@@ -42,7 +44,22 @@ export function Inspector({
   let rest = 0;
   for (const [name, schema] of schemas) {
     const value = properties[name];
-    const kind = fieldKind({ ...schema, title: schema.title ?? name }, value);
+    const kind = fieldKind(name, schema, value);
+    const members = kind === null ? rowSchemas(schema, value) : null;
+    if (members !== null) {
+      simple.push(
+        <RowsField
+          key={name}
+          name={name}
+          schema={schema}
+          members={members}
+          rows={(Array.isArray(value) ? value : []).filter(isObject)}
+          disabled={disabled}
+          onChange={(rows) => setProperty(name, rows)}
+        />,
+      );
+      continue;
+    }
     if (kind === null) {
       rest += 1;
       continue;

@@ -1,38 +1,11 @@
-// One property of an operator, edited as its schema says. What is not a simple value is not here.
+// One simple value among an operator's properties, in the field that its kind asks for.
 
 import { useEffect, useId, useState } from "react";
 
 import { isNumber, toNumber } from "../../client/json";
 import type { Json, PropertySchema } from "../../client/types";
 import { words } from "./digest";
-
-type Kind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "names";
-
-/** How a property is edited; null when it needs the JSON editor. */
-export function fieldKind(schema: PropertySchema, value: Json | undefined): Kind | null {
-  if (schema.enum?.every((one) => typeof one === "string")) return "choice";
-  const type = Array.isArray(schema.type) ? schema.type.find((one) => one !== "null") : schema.type;
-  switch (type) {
-    case "boolean":
-      return value === undefined || typeof value === "boolean" ? "boolean" : null;
-    case "integer":
-    case "number":
-      return value === undefined || value === null || isNumber(value) ? type : null;
-    case "string":
-      if (value !== undefined && value !== null && typeof value !== "string") return null;
-      return /code|script|text/i.test(schema.title ?? "") || (value ?? "").includes("\n")
-        ? "long"
-        : "text";
-    case "array":
-      return schema.items?.type === "string" && isNames(value) ? "names" : null;
-    default:
-      return null;
-  }
-}
-
-function isNames(value: Json | undefined): boolean {
-  return value === undefined || (Array.isArray(value) && value.every((v) => typeof v === "string"));
-}
+import type { Kind } from "./fieldKind";
 
 export function PropertyField({
   name,

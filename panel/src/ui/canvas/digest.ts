@@ -3,7 +3,7 @@
 import { isNumber, toNumber } from "../../client/json";
 import type { Json, JsonObject, Operator } from "../../client/types";
 
-const FIRST = ["fileName", "limit", "keyword", "text", "code"];
+const FIRST = ["fileName", "limit", "keyword", "textInput", "code"];
 
 export function digest(operator: Operator): string | null {
   const properties = operator.operatorProperties;
@@ -12,6 +12,13 @@ export function digest(operator: Operator): string | null {
   if (Array.isArray(predicates)) {
     const text = predicates.map(predicate).filter(Boolean).join(" or ");
     if (text) return text;
+  }
+  const aggregations = properties["aggregations"];
+  if (Array.isArray(aggregations)) {
+    const text = aggregations.map(aggregation).filter(Boolean).join(", ");
+    const keys = properties["groupByKeys"];
+    const by = Array.isArray(keys) && keys.length ? ` by ${keys.map(scalar).join(", ")}` : "";
+    if (text + by) return (text + by).trim();
   }
   for (const key of FIRST) {
     const text = scalar(properties[key]);
@@ -38,6 +45,12 @@ function predicate(value: Json): string {
     .map((part) => scalar(part) ?? "")
     .join(" ")
     .trim();
+}
+
+function aggregation(value: Json): string {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return "";
+  const of = scalar(value["attribute"]);
+  return `${scalar(value["aggFunction"]) ?? ""}${of ? ` ${of}` : ""}`;
 }
 
 function named(value: Json): string | null {

@@ -7,7 +7,7 @@ import { toNumber } from "../../client/json";
 import type { Point, Workflow } from "../../client/types";
 
 export const NODE_WIDTH = 228;
-export const NODE_HEIGHT = 84;
+export const NODE_HEIGHT = 76;
 const GAP = 28;
 
 /**

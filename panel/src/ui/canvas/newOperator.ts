@@ -13,8 +13,8 @@ export function newOperator(type: OperatorType, workflow: Workflow): Operator {
     showAdvanced: false,
     isDisabled: false,
     customDisplayName: type.label,
-    dynamicInputPorts: false,
-    dynamicOutputPorts: false,
+    dynamicInputPorts: type.dynamic_ports,
+    dynamicOutputPorts: type.dynamic_ports,
   };
 }
 

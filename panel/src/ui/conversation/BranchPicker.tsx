@@ -2,7 +2,7 @@
 
 import type { Fork } from "../../client/paths";
 import { LeftIcon, RightIcon, SwitchIcon } from "../icons";
-import { short } from "./words";
+import { firstWords } from "../../client/words";
 
 export function BranchPicker({
   fork,
@@ -19,7 +19,7 @@ export function BranchPicker({
   const at = fork.lines.findIndex((line) => line.stepId === shown);
   const button = (to: number, label: string, symbol: React.ReactNode) => {
     const line = fork.lines[to];
-    const name = line?.content ? `${label}: ${short(line.content)}` : label;
+    const name = line ? `${label}: ${firstWords(line.content)}` : label;
     return (
       <button
         type="button"

@@ -8,8 +8,7 @@ import type { Step } from "../../client/types";
 import { DownIcon } from "../icons";
 import { EmptyConversation } from "./EmptyConversation";
 import { OpenEnds } from "./OpenEnds";
-import { Prose } from "./Prose";
-import { StreamingCard } from "./StreamingCard";
+import { Running } from "./Running";
 import { TurnView } from "./TurnView";
 
 /** How near its end, in pixels, a reader counts as following. */
@@ -67,6 +66,16 @@ export function Conversation({
     return () => observer.disconnect();
   }, [following]);
 
+  const last = turns.at(-1);
+  // The state is told before the prompt's own step: until that comes, the last turn is an old one.
+  const runningTurn = last && !last.steps.at(-1)?.isEnd && !isEdit(last) ? last : null;
+  const running = working && (
+    <Running
+      streaming={streaming}
+      word={state.agent === "STOPPING" ? "Stopping" : "Working"}
+    />
+  );
+
   const older = async () => {
     setLoadingOlder(true);
     heightBefore.current = log.current?.scrollHeight ?? null;
@@ -112,24 +121,11 @@ export function Conversation({
                 blocked={blocked}
                 onRevert={onRevert}
                 onCheckout={onCheckout}
-              />
+              >
+                {turn === runningTurn && running}
+              </TurnView>
             ))}
-            {working && (
-              <div className="running">
-                <span className="station" aria-hidden="true" />
-                {streaming?.text ? <Prose text={streaming.text} /> : null}
-                {streaming?.calls.map((call) => (
-                  <StreamingCard
-                    key={call.toolCallId}
-                    name={call.toolName}
-                    partial={call.arguments}
-                  />
-                ))}
-                {!streaming?.text && !streaming?.calls.length && (
-                  <p className="thinking">{state.agent === "STOPPING" ? "Stopping" : "Working"}</p>
-                )}
-              </div>
-            )}
+            {runningTurn === null && running}
             {!working && <span className="terminus" aria-hidden="true" />}
           </div>
         )}
@@ -150,4 +146,8 @@ export function Conversation({
       )}
     </div>
   );
+}
+
+function isEdit(turn: Turn): boolean {
+  return turn.prompt?.kind === "edit";
 }

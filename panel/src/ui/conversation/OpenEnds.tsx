@@ -2,7 +2,7 @@
 
 import type { Fork } from "../../client/paths";
 import { SwitchIcon } from "../icons";
-import { short } from "./words";
+import { firstWords } from "../../client/words";
 
 export function OpenEnds({
   fork,
@@ -29,7 +29,7 @@ export function OpenEnds({
               title={blocked ?? undefined}
               onClick={() => onCheckout(line.tip)}
             >
-              {line.content ? short(line.content) : "Another line"}
+              {firstWords(line.content)}
             </button>
           </li>
         ))}

@@ -3,7 +3,7 @@
 import { redoPrompt } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
 import { RedoIcon, RevertIcon } from "../icons";
-import { short } from "./words";
+import { firstWords } from "../../client/words";
 
 export function RedoDock({
   state,
@@ -28,7 +28,7 @@ export function RedoDock({
       <p>
         {prompt ? (
           <>
-            Reverted to before <q>{short(prompt.content)}</q>
+            Reverted to before <q>{firstWords(prompt.content)}</q>
           </>
         ) : (
           "The last move was a revert"

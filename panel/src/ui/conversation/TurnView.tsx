@@ -1,5 +1,7 @@
 // One turn: the person's words, what the agent did, and the way back to before it.
 
+import type { ReactNode } from "react";
+
 import type { Fork, Turn } from "../../client/paths";
 import { promptText } from "../../client/paths";
 import type { Step } from "../../client/types";
@@ -7,7 +9,7 @@ import { PencilIcon, RevertIcon } from "../icons";
 import { clock, full } from "../time";
 import { AgentStep } from "./AgentStep";
 import { BranchPicker } from "./BranchPicker";
-import { short } from "./words";
+import { firstWords } from "../../client/words";
 
 export function TurnView({
   turn,
@@ -15,16 +17,19 @@ export function TurnView({
   blocked,
   onRevert,
   onCheckout,
+  children,
 }: {
   turn: Turn;
   forks: ReadonlyMap<string, Fork>;
   blocked: string | null;
   onRevert: (turn: Turn) => void;
   onCheckout: (stepId: string) => void;
+  /** What is still streaming, when this turn runs. */
+  children?: ReactNode;
 }) {
   const { prompt } = turn;
   const edit = prompt?.kind === "edit";
-  const label = `Revert to before “${short(promptText(turn))}”`;
+  const label = `Revert to before “${firstWords(promptText(turn))}”`;
 
   const picker = (step: Step) => {
     const fork = forks.get(step.parentId);
@@ -52,6 +57,7 @@ export function TurnView({
           <AgentStep step={step} />
         </div>
       ))}
+      {children}
       <button
         type="button"
         className="revert"

@@ -31,25 +31,25 @@ export function EmptyList({
   }
   return (
     <div className="empty">
-      <svg className="empty-map" viewBox="0 0 520 170" aria-hidden="true">
-        <path className="map-old" d="M222 62h60c34 0 34 62 68 62h112" />
-        <path className="map-line" d="M40 62h370c46 0 46-38 10-38h-20" />
+      <svg className="empty-map" viewBox="0 0 520 160" aria-hidden="true">
+        <path className="map-old" d="M150 52h300" />
+        <path className="map-line" d="M36 52h116c40 0 36 56 76 56h250" />
         <g className="map-stations">
-          <circle cx="52" cy="62" r="9" />
-          <circle cx="137" cy="62" r="9" />
-          <circle cx="222" cy="62" r="9" />
-          <circle cx="318" cy="62" r="9" />
+          <circle cx="48" cy="52" r="9" />
+          <circle cx="138" cy="52" r="9" />
+          <circle cx="298" cy="108" r="9" />
+          <circle cx="404" cy="108" r="9" />
         </g>
         <g className="map-stations old">
-          <circle cx="372" cy="124" r="7" />
-          <circle cx="450" cy="124" r="7" />
+          <circle cx="270" cy="52" r="7" />
+          <circle cx="370" cy="52" r="7" />
         </g>
         <g className="map-words">
-          <text x="52" y="94">ask</text>
-          <text x="137" y="94">watch</text>
-          <text x="222" y="94">turn back</text>
-          <text x="318" y="94">ask again</text>
-          <text x="411" y="154">the old line stays</text>
+          <text x="48" y="24">ask</text>
+          <text x="138" y="24">turn back</text>
+          <text x="320" y="24">what you tried stays</text>
+          <text x="298" y="142">ask again</text>
+          <text x="404" y="142">go on</text>
         </g>
       </svg>
       <h2>Change a workflow by asking, and turn back from any answer</h2>

@@ -1,0 +1,137 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+
+import { BACKOFF, Connection, type ConnectionStatus, type Position } from "./connection";
+import type { Command, ServerFrame } from "./types";
+
+/** A socket whose other end is the test. */
+class Wire {
+  static readonly OPEN = 1;
+  static all: Wire[] = [];
+  readyState = 0;
+  sent: Command[] = [];
+  onopen: (() => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: ((event: { code: number }) => void) | null = null;
+
+  constructor(readonly url: string) {
+    Wire.all.push(this);
+  }
+
+  send(text: string): void {
+    this.sent.push(JSON.parse(text) as Command);
+  }
+
+  close(): void {
+    this.readyState = 3;
+  }
+
+  accept(): void {
+    this.readyState = 1;
+    this.onopen?.();
+  }
+
+  tell(frame: object): void {
+    this.onmessage?.({ data: JSON.stringify(frame) });
+  }
+
+  drop(code = 1006): void {
+    this.readyState = 3;
+    this.onclose?.({ code });
+  }
+}
+
+const newest = (): Wire => Wire.all.at(-1) as Wire;
+
+describe("Connection", () => {
+  let position: Position;
+  let frames: ServerFrame[];
+  let statuses: ConnectionStatus[];
+  let connection: Connection;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    Wire.all = [];
+    frames = [];
+    statuses = [];
+    position = { eventSeq: 0, streamEpoch: null };
+    connection = new Connection(
+      "ws://x/sessions/1/ws",
+      {
+        frame: (frame) => frames.push(frame),
+        status: (status) => statuses.push(status),
+        position: () => position,
+      },
+      Wire as unknown as typeof WebSocket,
+    );
+    connection.open();
+  });
+
+  afterEach(() => vi.useRealTimers());
+
+  it("resumes from the last event after a drop, waiting longer each time", () => {
+    newest().accept();
+    position = { eventSeq: 7, streamEpoch: "e1" };
+    newest().drop();
+    expect(statuses.at(-1)).toMatchObject({ phase: "waiting", attempt: 1 });
+    vi.advanceTimersByTime(BACKOFF[0] * 1.25);
+    expect(newest().url).toBe("ws://x/sessions/1/ws?since=7&epoch=e1");
+    newest().drop();
+    expect(statuses.at(-1)).toMatchObject({ phase: "waiting", attempt: 2 });
+    vi.advanceTimersByTime(BACKOFF[0] * 1.25);
+    expect(Wire.all).toHaveLength(2);
+    vi.advanceTimersByTime(BACKOFF[1] * 1.25);
+    expect(Wire.all).toHaveLength(3);
+  });
+
+  it("sends a command without an answer again, under the same requestId", async () => {
+    newest().accept();
+    const answer = connection.send({ type: "WsClientStopCommand" });
+    const first = newest().sent[0];
+    newest().drop();
+    vi.advanceTimersByTime(BACKOFF[0] * 1.25);
+    newest().accept();
+    expect(newest().sent).toEqual([first]);
+    newest().tell({
+      type: "WsServerAckEvent",
+      requestId: first?.requestId,
+      headId: "h",
+      eventSeq: 3,
+    });
+    await expect(answer).resolves.toMatchObject({ headId: "h" });
+  });
+
+  it("throws a refusal as the server's sentence and code, and tells nobody else", async () => {
+    newest().accept();
+    const answer = connection.send({ type: "WsClientRedoCommand" });
+    const requestId = newest().sent[0]?.requestId;
+    newest().tell({
+      type: "WsServerErrorEvent",
+      error: "Nothing to redo",
+      code: "nothing_to_redo",
+      requestId,
+      data: {},
+    });
+    await expect(answer).rejects.toMatchObject({
+      message: "Nothing to redo",
+      code: "nothing_to_redo",
+    });
+    expect(frames).toEqual([]);
+  });
+
+  it("asks again for what is missing when an event number is skipped", () => {
+    newest().accept();
+    position = { eventSeq: 4, streamEpoch: "e1" };
+    newest().tell({ type: "WsServerStatusEvent", state: "AVAILABLE", eventSeq: 6 });
+    expect(frames).toEqual([]);
+    vi.advanceTimersByTime(BACKOFF[0] * 1.25);
+    expect(newest().url).toContain("since=4");
+  });
+
+  it("gives up, with the reason, when the session is gone", () => {
+    newest().accept();
+    newest().drop(4410);
+    expect(statuses.at(-1)).toMatchObject({ phase: "closed", code: 4410 });
+    vi.advanceTimersByTime(60_000);
+    expect(Wire.all).toHaveLength(1);
+  });
+});

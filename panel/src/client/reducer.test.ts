@@ -1,0 +1,147 @@
+import { describe, expect, it } from "vitest";
+
+import { redoPrompt, turnsOf, visiblePath } from "./paths";
+import { INITIAL, reduce, type SessionState } from "./reducer";
+import type { ServerFrame, SnapshotEvent, Step, Workflow } from "./types";
+
+const EMPTY: Workflow = { operators: [] };
+
+function workflow(...ids: string[]): Workflow {
+  return { operators: ids.map((operatorID) => ({ operatorID, operatorType: "Filter" })) };
+}
+
+function snapshot(extra: Partial<SnapshotEvent> = {}): SnapshotEvent {
+  return {
+    type: "WsServerSnapshotEvent",
+    state: "AVAILABLE",
+    steps: [],
+    headId: "step-initial",
+    workflowContent: EMPTY,
+    canRedo: false,
+    redoDepth: 0,
+    eventSeq: 0,
+    streamEpoch: "e1",
+    stepsCursor: null,
+    partial: null,
+    name: "s",
+    ...extra,
+  };
+}
+
+function step(id: string, parentId: string, extra: Partial<Step> = {}): Step {
+  return {
+    id,
+    parentId,
+    messageId: "t1",
+    stepId: 0,
+    timestamp: 0,
+    role: "user",
+    content: id,
+    isBegin: true,
+    isEnd: true,
+    kind: "prompt",
+    beforeHash: "a",
+    afterHash: "a",
+    ...extra,
+  };
+}
+
+const agent = { role: "agent", stepId: 1 } as const;
+
+function play(frames: ServerFrame[], from: SessionState = INITIAL): SessionState {
+  return frames.reduce<SessionState>(reduce, from);
+}
+
+const TURN: ServerFrame[] = [
+  { type: "WsServerStatusEvent", state: "GENERATING", eventSeq: 1 },
+  { type: "WsServerStepEvent", step: step("p1", "step-initial"), eventSeq: 2 },
+  { type: "WsServerStepEvent", step: step("a1", "p1", { ...agent, afterHash: "b" }), eventSeq: 3 },
+  { type: "WsServerStatusEvent", state: "AVAILABLE", eventSeq: 4 },
+];
+
+const REVERT: ServerFrame = {
+  type: "WsServerHeadChangeEvent",
+  headId: "step-initial",
+  workflowContent: EMPTY,
+  canRedo: true,
+  redoDepth: 1,
+  cause: "revert",
+  eventSeq: 5,
+};
+
+describe("reduce", () => {
+  it("moves HEAD to each new step and shows the path to it", () => {
+    const state = play([snapshot(), ...TURN]);
+    expect(state.headId).toBe("a1");
+    expect(visiblePath(state.steps, state.headId).map((one) => one.id)).toEqual(["p1", "a1"]);
+    expect(state.agent).toBe("AVAILABLE");
+  });
+
+  it("ignores a frame that it has seen, so that a replay may overlap", () => {
+    const state = play([snapshot(), ...TURN, REVERT]);
+    expect(play([...TURN, REVERT], state)).toEqual(state);
+  });
+
+  it("keeps one step for a (messageId, stepId) that comes twice", () => {
+    const again: ServerFrame = {
+      type: "WsServerStepEvent",
+      step: step("a1-again", "p1", { ...agent, content: "newer" }),
+      eventSeq: 5,
+    };
+    const state = play([snapshot(), ...TURN, again]);
+    expect([...state.steps.values()].map((one) => one.content)).toEqual(["p1", "newer"]);
+  });
+
+  it("waits for the workflow of a step that changed it, and takes no other step's", () => {
+    const behind = play([snapshot(), ...TURN]);
+    expect(behind.workflowBehind).toBe("a1");
+    const other = reduce(behind, { type: "workflow", stepId: "p1", workflow: workflow("x") });
+    expect(other.workflow).toEqual(EMPTY);
+    const arrived = reduce(behind, { type: "workflow", stepId: "a1", workflow: workflow("op1") });
+    expect(arrived.workflow).toEqual(workflow("op1"));
+    expect(arrived.workflowBehind).toBeNull();
+  });
+
+  it("replaces streamed text by its offset, and all of it by the finished step", () => {
+    const delta = (offset: number, text: string): ServerFrame => ({
+      type: "WsServerDeltaEvent",
+      messageId: "t1",
+      stepId: "a1",
+      after: 2,
+      offset,
+      text,
+    });
+    const streaming = play([snapshot(), ...TURN.slice(0, 2), delta(0, "Hello wor"), delta(6, "you")]);
+    expect(streaming.streaming?.text).toBe("Hello you");
+    expect(play(TURN.slice(2), streaming).streaming).toBeNull();
+  });
+
+  it("knows after a revert which prompt Redo would bring back", () => {
+    const state = play([snapshot(), ...TURN, REVERT]);
+    expect(state.canRedo).toBe(true);
+    expect(redoPrompt(state)?.content).toBe("p1");
+    expect(turnsOf(visiblePath(state.steps, state.headId))).toEqual([]);
+  });
+
+  it("has nothing to redo after a new prompt", () => {
+    const prompt = step("p2", "step-initial", { messageId: "t2" });
+    const state = play([
+      snapshot(),
+      ...TURN,
+      REVERT,
+      { type: "WsServerStepEvent", step: prompt, eventSeq: 6 },
+    ]);
+    expect(state.canRedo).toBe(false);
+    expect(redoPrompt(state)).toBeNull();
+  });
+
+  it("forgets what it knew when a snapshot comes from another stream", () => {
+    const state = play([
+      snapshot(),
+      ...TURN,
+      snapshot({ streamEpoch: "e2", eventSeq: 1, reset: true }),
+    ]);
+    expect(state.steps.size).toBe(0);
+    expect(state.eventSeq).toBe(1);
+  });
+});

@@ -1,0 +1,4 @@
+// The client's own tests; the page is tested in a real browser (tests/panel).
+import { defineConfig } from "vitest/config";
+
+export default defineConfig({ test: { include: ["src/client/*.test.ts"] } });
