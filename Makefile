@@ -66,7 +66,7 @@ ifneq ($(NPM),)
 	@touch $@
 
 typecheck-panel: .stamps/npm
-	cd panel && npm run check </dev/null && npm run test </dev/null
+	cd panel && npm run check </dev/null && npm run test -- --passWithNoTests </dev/null
 else
 .stamps/page typecheck-panel:
 	@echo "npm is not here: the page is neither built nor checked" >&2
