@@ -18,6 +18,7 @@ from workflows import (
     edits,
     link_ids,
     make,
+    several,
     workflows,
 )
 
@@ -60,6 +61,7 @@ def move(operator_id: str) -> dict[str, Any]:
 # -- all or nothing
 
 
+@several
 @given(workflows(), edit_lists())
 def test_a_refused_list_changes_nothing_and_names_its_first_wrong_edit(
     before: Workflow, wanted: Sequence[Edit]
@@ -79,6 +81,7 @@ def test_a_refused_list_changes_nothing_and_names_its_first_wrong_edit(
     assert load(before.content(), **LIMITS).hash == before.hash == hash_
 
 
+@several
 @given(workflows(), edit_lists())
 def test_a_list_does_what_its_edits_do_one_by_one(before: Workflow, wanted: Sequence[Edit]) -> None:
     kept = applicable(before, wanted)
@@ -89,6 +92,7 @@ def test_a_list_does_what_its_edits_do_one_by_one(before: Workflow, wanted: Sequ
     assert make(before, *kept) == step
 
 
+@several
 @given(workflows(), edit_lists())
 def test_an_edited_workflow_is_one_that_loads(before: Workflow, wanted: Sequence[Edit]) -> None:
     after = make(before, *applicable(before, wanted))
@@ -96,6 +100,7 @@ def test_an_edited_workflow_is_one_that_loads(before: Workflow, wanted: Sequence
     assert load(after.content(), **LIMITS).blobs() == after.blobs()
 
 
+@several
 @given(workflows(), edit_lists())
 def test_unknown_members_survive_every_edit_but_opening_another_file(
     before: Workflow, wanted: Sequence[Edit]
@@ -129,6 +134,7 @@ def test_a_workflow_that_grows_over_the_limit_is_refused() -> None:
 # -- link ids
 
 
+@several
 @given(workflows(), edit_lists())
 def test_a_made_link_id_is_never_one_that_is_in_use(
     before: Workflow, wanted: Sequence[Edit]
@@ -365,6 +371,7 @@ def test_an_edit_that_does_not_fit_is_refused_in_words(edit: dict[str, Any], sen
 # -- the wire
 
 
+@several
 @given(edit_lists())
 def test_edits_go_over_the_wire_and_back(some: Sequence[Edit]) -> None:
     for written in (
@@ -436,6 +443,7 @@ def test_edits_are_described_in_a_short_phrase(made: list[dict[str, Any]], words
     assert describe(edits(*made)) == words
 
 
+@several
 @given(edit_lists(max_size=20))
 def test_a_description_is_bounded_and_on_one_line(some: Sequence[Edit]) -> None:
     assert 0 < len(describe(some)) < 2_000

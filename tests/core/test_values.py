@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 from hypothesis import given
-from workflows import JSON
+from workflows import JSON, several
 
 from turnback.core.errors import InvalidWorkflow
 from turnback.core.values import check, parse, pointer, shown
@@ -34,6 +34,7 @@ def test_what_cannot_be_held_is_refused_with_its_path(value: object, path: str) 
     assert refused.value.data == {"path": path}
 
 
+@several
 @given(JSON)
 def test_every_other_json_value_passes_and_is_read_back_as_it_was(value: object) -> None:
     check(value, (), 50)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from workflows import FILES, IDS, LIMITS, documents, make, operators, shuffled
+from workflows import FILES, IDS, LIMITS, documents, make, operators, several, shuffled
 
 from turnback.core.errors import InvalidWorkflow, TooLarge
 from turnback.core.workflow import EMPTY, Workflow, load, load_json
@@ -20,6 +20,7 @@ def read(name: str) -> Workflow:
     return load_json(path.read_bytes(), **LIMITS)
 
 
+@several
 @given(documents())
 def test_load_then_save_is_the_identity(document: dict[str, Any]) -> None:
     text = orjson.dumps(document)
@@ -75,6 +76,7 @@ def test_the_empty_workflow_is_the_one_of_the_proposal() -> None:
     )
 
 
+@several
 @given(documents(), documents())
 def test_workflows_are_equal_exactly_when_their_canonical_json_is(
     one: dict[str, Any], other: dict[str, Any]
@@ -86,6 +88,7 @@ def test_workflows_are_equal_exactly_when_their_canonical_json_is(
     assert load(deepcopy(one), **LIMITS) == a
 
 
+@several
 @given(st.data(), documents())
 def test_the_order_of_members_is_part_of_the_document(
     data: st.DataObject, document: dict[str, Any]
@@ -196,6 +199,7 @@ def test_a_file_that_is_not_json_is_refused_in_words() -> None:
         load_json(b"operators: []", **LIMITS)
 
 
+@several
 @given(
     st.lists(st.sampled_from(IDS), unique=True, min_size=2).flatmap(
         lambda ids: st.tuples(*(operators(name) for name in ids))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from workflows import FILES, LIMITS, applicable, edit_lists, make, workflows
+from workflows import FILES, LIMITS, applicable, edit_lists, make, several, workflows
 
 from turnback.core.errors import SnapshotMissing
 from turnback.core.workflow import EMPTY, assemble, load, load_json, operators_in, parts
@@ -27,6 +27,7 @@ def fetched(top_hash: str, blobs: dict[str, bytes]) -> dict[str, bytes]:
     return {name: blobs[name] for name in (top_hash, *listed, *in_buckets)}
 
 
+@several
 @given(workflows())
 def test_blobs_then_assemble_is_the_identity(workflow: Workflow) -> None:
     again = assemble(workflow.hash, fetched(workflow.hash, workflow.blobs()))
@@ -35,6 +36,7 @@ def test_blobs_then_assemble_is_the_identity(workflow: Workflow) -> None:
     assert again.blobs() == workflow.blobs()
 
 
+@several
 @given(workflows(), edit_lists())
 def test_the_blobs_since_a_version_complete_its_own(
     before: Workflow, wanted: Sequence[Edit]
@@ -47,12 +49,14 @@ def test_the_blobs_since_a_version_complete_its_own(
     assert assemble(after.hash, both).encoded() == after.encoded()
 
 
+@several
 @given(workflows())
 def test_a_version_needs_no_blobs_since_itself(workflow: Workflow) -> None:
     assert workflow.blobs(since=workflow) == {}
     assert workflow.blobs(since=load(workflow.content(), **LIMITS)) == {}
 
 
+@several
 @given(workflows(), st.data())
 def test_a_missing_or_damaged_blob_is_found_whichever_it_is(
     workflow: Workflow, data: st.DataObject

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
@@ -26,6 +27,9 @@ LIMITS = {"max_bytes": 1_000_000, "max_depth": 50}
 IDS = [*"abcdef"]
 PORTS = ["input-0", "input-1", "output-0", "output-1"]
 EDITS: TypeAdapter[tuple[Edit, ...]] = TypeAdapter(tuple[Edit, ...])
+
+# How a property here is tested: a shared machine may be slow without being wrong.
+several = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
 NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
