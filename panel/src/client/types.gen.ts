@@ -1,0 +1,292 @@
+// Written by `turnback schema` from src/turnback/api/frames.py. Do not edit.
+
+/** A new comment box, with a commentBoxID that is not in use. */
+export type AddComment = {
+  op: "addComment";
+  comment: Record<string, unknown>;
+};
+
+/** A new link between ports that exist; without a `linkID` it is given one. */
+export type AddLink = {
+  op: "addLink";
+  link: Record<string, unknown>;
+};
+
+/** A new operator, of a known type and with an operatorID that is not in use. */
+export type AddOperator = {
+  op: "addOperator";
+  operator: Record<string, unknown>;
+  position?: Position | null;
+};
+
+/** Members of a comment box set as given; never its commentBoxID. */
+export type ChangeComment = {
+  op: "changeComment";
+  commentBoxID: string;
+  set: Record<string, unknown>;
+};
+
+/** Members of a link set as given; never its linkID. */
+export type ChangeLink = {
+  op: "changeLink";
+  linkID: string;
+  set: Record<string, unknown>;
+};
+
+/** Members of an operator set as given, or taken away; never its operatorID. */
+export type ChangeOperator = {
+  op: "changeOperator";
+  operatorID: string;
+  set?: Record<string, unknown>;
+  unset?: string[];
+};
+
+/** Settings set as given, or taken away. */
+export type ChangeSettings = {
+  op: "changeSettings";
+  set?: Record<string, unknown>;
+  unset?: string[];
+};
+
+export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand;
+
+/** A comment box at another place. */
+export type MoveComment = {
+  op: "moveComment";
+  commentBoxID: string;
+  position: Position;
+};
+
+/** An operator at another place. */
+export type MoveOperator = {
+  op: "moveOperator";
+  operatorID: string;
+  position: Position;
+};
+
+export type PartialFrame = {
+  messageId: string;
+  stepId: string;
+  text: string;
+};
+
+/** Where lines part on the visible path: after `stepId`, one line per `tips`, oldest first. */
+export type PartingFrame = {
+  stepId: string;
+  onPath: number;
+  tips: string[];
+};
+
+/** Where an operator or a comment box stands. */
+export type Position = {
+  x: number;
+  y: number;
+};
+
+/** A comment box gone. */
+export type RemoveComment = {
+  op: "removeComment";
+  commentBoxID: string;
+};
+
+/** A link gone. */
+export type RemoveLink = {
+  op: "removeLink";
+  linkID: string;
+};
+
+/** An operator gone, with its links and its position, and nothing else. */
+export type RemoveOperator = {
+  op: "removeOperator";
+  operatorID: string;
+};
+
+/** Another document in place of the whole workflow: what opening a file is. */
+export type ReplaceWorkflow = {
+  op: "replaceWorkflow";
+  workflow: Record<string, unknown>;
+};
+
+export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerHeadChangeEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
+
+/** A step as a v1 client sees it. A base client sees the members up to `usage`, and contents. */
+export type StepFrame = {
+  id: string;
+  parentId: string;
+  messageId: string;
+  stepId: number;
+  timestamp: number;
+  role: "user" | "agent";
+  content: string;
+  isBegin: boolean;
+  isEnd: boolean;
+  messageSource?: "chat" | "feedback" | null;
+  toolCalls?: ToolCallFrame[] | null;
+  toolResults?: ToolResultFrame[] | null;
+  usage?: UsageFrame | null;
+  beforeWorkflowContent?: Record<string, unknown> | null;
+  afterWorkflowContent?: Record<string, unknown> | null;
+  branchId: string;
+  kind: "prompt" | "edit";
+  endReason: "complete" | "stopped" | "failed" | "limit" | "interrupted" | null;
+  effects: string[];
+  beforeHash: string;
+  afterHash: string;
+  by: string;
+};
+
+export type ToolCallFrame = {
+  toolName: string;
+  toolCallId: string;
+  input: Record<string, unknown>;
+};
+
+export type ToolDelta = {
+  toolCallId: string;
+  toolName: string;
+  arguments: string;
+};
+
+export type ToolResultFrame = {
+  toolCallId: string;
+  output: string;
+  isError: boolean;
+};
+
+export type UsageFrame = {
+  inputTokens: number;
+  outputTokens: number;
+  totalTokens: number;
+};
+
+export type WsClientCheckoutCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientCheckoutCommand";
+  stepId: string;
+};
+
+export type WsClientEditWorkflowCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientEditWorkflowCommand";
+  baseHeadId: string;
+  edits: (AddOperator | ChangeOperator | RemoveOperator | MoveOperator | AddLink | ChangeLink | RemoveLink | AddComment | ChangeComment | RemoveComment | MoveComment | ChangeSettings | ReplaceWorkflow)[];
+};
+
+export type WsClientPromptCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientPromptCommand";
+  content: string;
+  messageSource?: "chat" | "feedback" | null;
+  turnKey?: string | null;
+  attachmentIds?: string[] | null;
+};
+
+export type WsClientRedoCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientRedoCommand";
+  all?: boolean;
+};
+
+export type WsClientRevertCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientRevertCommand";
+  messageId?: string | null;
+  stepId?: string | null;
+  effects?: "leave" | "undo" | null;
+  planId?: string | null;
+  confirm?: boolean | null;
+  keepEdits?: boolean | null;
+};
+
+export type WsClientStopCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientStopCommand";
+};
+
+export type WsServerAckEvent = {
+  type: "WsServerAckEvent";
+  requestId: string;
+  headId: string;
+  eventSeq: number;
+  messageId?: string | null;
+};
+
+/** A provisional piece. `offset` counts UTF-16 units of the text, or of the call's arguments. */
+export type WsServerDeltaEvent = {
+  type: "WsServerDeltaEvent";
+  messageId: string;
+  stepId: string;
+  after: number;
+  offset: number;
+  text?: string | null;
+  toolCall?: ToolDelta | null;
+};
+
+export type WsServerErrorEvent = {
+  type: "WsServerErrorEvent";
+  error: string;
+  code: string;
+  requestId?: string | null;
+  data: Record<string, unknown>;
+};
+
+export type WsServerHeadChangeEvent = {
+  type: "WsServerHeadChangeEvent";
+  headId: string;
+  workflowContent: Record<string, unknown> | null;
+  canRedo: boolean;
+  redoDepth: number;
+  cause: "revert" | "redo" | "checkout" | "edit";
+  by: string;
+  effectsOutOfStep: Record<string, unknown>[];
+  eventSeq: number;
+};
+
+export type WsServerSessionEvent = {
+  type: "WsServerSessionEvent";
+  change: "name" | "archived" | "deleted";
+  name?: string | null;
+  archived?: boolean | null;
+  eventSeq: number;
+};
+
+export type WsServerSnapshotEvent = {
+  type: "WsServerSnapshotEvent";
+  state: "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
+  steps: StepFrame[];
+  headId: string;
+  workflowContent: Record<string, unknown> | null;
+  canRedo: boolean;
+  eventSeq: number;
+  streamEpoch: string;
+  name: string;
+  branches: PartingFrame[];
+  redoDepth: number;
+  stepsCursor: string | null;
+  partial: PartialFrame | null;
+  pendingAction: null;
+  effectsOutOfStep: Record<string, unknown>[];
+  undos: Record<string, unknown>[];
+  waitingFor: Record<string, unknown>[];
+  reset?: boolean | null;
+};
+
+/** `eventSeq` is missing where the state is the server's view and not stored: UNAVAILABLE. */
+export type WsServerStatusEvent = {
+  type: "WsServerStatusEvent";
+  state: "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
+  waitingFor: Record<string, unknown>[];
+  eventSeq?: number | null;
+};
+
+export type WsServerStepEvent = {
+  type: "WsServerStepEvent";
+  step: StepFrame;
+  eventSeq: number;
+};
