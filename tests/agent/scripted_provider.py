@@ -3,13 +3,13 @@
 Each request takes the next answer of the script; what was asked is kept in `requests`. An answer is
 a list of items, sent one by one:
 
-- `text("…")`, `call(name, args, …)`, `call_piece(…)`, `usage(…)`, `finish(…)`, or any chunk (`dict`)
+- `text("…")`, `call(name, args, …)`, `call_piece(…)`, `usage(…)`, `finish(…)`, or any chunk
 - `bytes`: sent as they are
 - `Pause(event)`: waits for an `asyncio.Event`; `Pause()` waits until the client hangs up
 - `CUT`: the connection is dropped without an end
 
-or a `Refusal` with a status. Items are followed by a finish reason and `[DONE]` unless `finish` or
-`CUT` is among them or `whole=False`.
+followed by a finish reason and `[DONE]`, unless a finish reason or `CUT` is among them, or it is an
+`Answer(…, whole=False)`. Or it is a `Refusal` with a status, or `HANG`, which answers nothing.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +45,13 @@ class Pause:
     until: asyncio.Event | None = None
 
 
+class _Hang:
+    """Never answers."""
+
+
+HANG = _Hang()
+
+
 @dataclass(frozen=True)
 class Refusal:
     """A plain HTTP answer with a status. The client is told not to try again unless `retry`."""
@@ -54,11 +61,14 @@ class Refusal:
     retry: bool = False
 
 
+Item = Chunk | bytes | Pause | _Cut
+
+
 @dataclass(frozen=True)
 class Answer:
     """A streamed answer; see the module."""
 
-    items: Sequence[Chunk | bytes | Pause | _Cut]
+    items: Sequence[Item]
     whole: bool = True
 
 
@@ -100,24 +110,27 @@ class ScriptedProvider:
     """The running server. `url` is the base URL for `TURNBACK_MODEL_BASE_URL`."""
 
     url: str
-    script: list[Answer | Refusal] = field(default_factory=list)
+    script: list[Answer | Refusal | _Hang] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     streaming: int = 0
 
-    def will(self, *answers: Iterable[Chunk | bytes | Pause | _Cut] | Answer | Refusal) -> None:
+    def will(self, *answers: Iterable[Item] | Answer | Refusal | _Hang) -> None:
         """Set the script, and forget what was asked before."""
         self.script = [
-            answer if isinstance(answer, Answer | Refusal) else Answer(list(answer))
+            answer if isinstance(answer, Answer | Refusal | _Hang) else Answer(list(answer))
             for answer in answers
         ]
         self.requests.clear()
         self.headers.clear()
+        self.asked.clear()
         self.hung_up.clear()
 
     async def answer(self, request: Request) -> Response:
         self.requests.append(await request.json())
+        self.asked.set()
         self.headers.append(dict(request.headers))
         if not self.script:
             return JSONResponse({"error": {"message": "the script is over"}}, status_code=410)
@@ -128,6 +141,11 @@ class ScriptedProvider:
                 status_code=step.status,
                 headers={"x-should-retry": "true" if step.retry else "false"},
             )
+        if isinstance(step, _Hang):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            self.hung_up.set()
+            return Response()
         return StreamingResponse(self._stream(step), media_type="text/event-stream")
 
     async def _stream(self, answer: Answer) -> AsyncIterator[bytes]:
@@ -172,6 +190,21 @@ def _event(chunk: Chunk) -> bytes:
     return b"data: " + json.dumps(envelope | chunk).encode() + b"\n\n"
 
 
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals stay pytest's."""
+        yield
+
+
 @asynccontextmanager
 async def scripted_provider() -> AsyncIterator[ScriptedProvider]:
     """Serves on a free port of loopback while the context is open."""
@@ -181,13 +214,11 @@ async def scripted_provider() -> AsyncIterator[ScriptedProvider]:
         app = Starlette(
             routes=[Route("/v1/chat/completions", provider.answer, methods=["POST"])],
         )
-        server = uvicorn.Server(
+        server = _Server(
             uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
         )
-        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
         serving = asyncio.create_task(server.serve(sockets=[listener]))
-        while not server.started:
-            await asyncio.sleep(0.005)
+        await server.ready.wait()
         try:
             yield provider
         finally:

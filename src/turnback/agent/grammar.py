@@ -5,7 +5,7 @@ A word that no rule takes is refused by name; nothing is skipped in silence.
 
     sentence  = command { ("then" | "and then" | ";" | "." | "and" VERB …) command }
     add       = ("add" | "create" | "insert" …) TYPE
-                { detail | "after" REF | "between" REF "and" REF | "called" NAME }
+                { detail | "after" REF | "before" REF | "between" REF "and" REF | "called" NAME }
     shorthand = "filter" … | "keep the first N rows" | "keep only columns A, B" | "sort by A" | …
     delete    = ("delete" | "remove" …) REF { "," REF }
     change    = ("change" | "set" …) REF ("to" detail | PROPERTY "to" VALUE)
@@ -56,13 +56,13 @@ class Add:
     properties: Json = field(default_factory=dict)
     name: str = ""
     after: tuple[Ref, ...] = ()  # sources, one for each input port; none: the newest operator
-    before: Ref | None = None  # with one source: insert into its link to this
+    before: Ref | None = None  # insert into the link to this: from the one source, or the only one
     sentence: str = ""  # what to say about it; none: what it is
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    refs: tuple[Ref, ...]
+    refs: tuple[Ref, ...]  # none: everything
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Token:
 
 # Everyday names. The first of each type is the one used in answers.
 NAMES: dict[str, tuple[str, ...]] = {
-    "CSVFileScan": ("CSV scan", "CSV file scan", "CSV file", "CSV source", "CSV"),
+    "CSVFileScan": ("CSV scan", "CSV file scan", "CSV file", "CSV source", "CSV", "scan"),
     "TextInput": ("text input", "text source"),
     "Filter": ("filter",),
     "Projection": ("projection", "column selection"),
@@ -149,8 +149,10 @@ _COMPARISONS = sorted(
             ">": (">", "above", "over", "is above", "is over", "more than", "is more than",
                   "greater than", "is greater than"),
             "<": ("<", "below", "under", "is below", "is under", "less than", "is less than"),
-            ">=": (">=", "at least", "is at least"),
-            "<=": ("<=", "at most", "is at most"),
+            ">=": (">=", "≥", "at least", "is at least", "greater than or equal to",
+                   "is greater than or equal to"),
+            "<=": ("<=", "≤", "at most", "is at most", "less than or equal to",
+                   "is less than or equal to"),
             "is null": ("is null", "is empty", "is missing"),
             "is not null": ("is not null", "is not empty"),
         }.items()
@@ -253,7 +255,20 @@ _VERBS = {
 _JOINS = ("HashJoin", "Union")
 _HAVE_SUBJECT = ("Filter", "Sort", "Limit", "KeywordSearch")
 _ARTICLES = ("a new", "an", "a", "the", "one", "another", "new")
-_INTRODUCE = ("on", "where", "with", "for", "by", "of", "to", "from", "showing", "reading", "in")
+_INTRODUCE = (
+    "on",
+    "where",
+    "with",
+    "for",
+    "by",
+    "of",
+    "to",
+    "from",
+    "showing",
+    "reading",
+    "in",
+    ":",
+)
 
 # After "and" and a comma these begin a command. Those that are types' names too do so only before
 # a word that a verb has behind it: "and sort it by x", but "delete the filter and sort".
@@ -500,7 +515,8 @@ class _Clause:
         if self.take(*_BUILD):
             return self.recipe() or self.add()
         if self.take(*_DELETE):
-            command: Command = Delete(self.refs())
+            every = self.take("everything", "all operators", "all the operators", "all")
+            command: Command = Delete(() if every else self.refs())
         elif self.take(*_CHANGE):
             command = self.change()
         elif self.take(*_RENAME):
@@ -542,7 +558,7 @@ class _Clause:
 
     def shorthand(self) -> list[Command]:
         """Verbs that name what the new operator does."""
-        if self.take("keep", "keep only", "only keep"):
+        if self.take("keep"):
             return self.adds(self.kept(), details_first=True)
         if self.take("load", "read", "import"):
             return self.adds("CSVFileScan", details_first=True)
@@ -558,8 +574,8 @@ class _Clause:
 
     def kept(self) -> str:
         """What `keep …` keeps: the first rows, some columns, or the rows where something holds."""
-        self.take("the")
-        self.take("only")
+        while self.take("only", "the"):
+            pass
         if self.take("first", "top"):
             return "Limit"
         if self.take("columns", "column"):
@@ -597,6 +613,10 @@ class _Clause:
         while not self.done:
             if self.take("after", "behind", "following"):
                 after = self.refs()
+            elif self.take("before"):
+                before = self.ref()
+            elif target := self.added_to():
+                after = (target,)
             elif kind in _JOINS and self.take("of", "from", "between"):
                 after = self.pair()
             elif self.take("between"):
@@ -612,10 +632,22 @@ class _Clause:
             else:
                 raise self.fail()
         if len(details) > 1 and before:
-            raise NotUnderstood("between, with `and`")
+            raise NotUnderstood("and")
         first_details, *further = details or [{}]
         commands: list[Command] = [Add(kind, first_details, name, after, before)]
         return commands + [Add(kind, more, name, (IT,)) for more in further]
+
+    def added_to(self) -> Ref | None:
+        """`to op2` or `to the filter`; but in `limit to 10` what follows is no operator."""
+        start = self._at
+        if self.take("to"):
+            if self.lower() in ("it", "that", "this") or re.fullmatch(r"op[0-9]+", self.lower()):
+                return self.ref()
+            if self.take("the") and self.type_name():
+                self._at = start + 1
+                return self.ref()
+        self._at = start
+        return None
 
     def change(self) -> Command:
         self.take("the")

@@ -8,7 +8,8 @@ Its choices where a sentence leaves them open:
 
 - A new operator without a place follows the one that this turn touched last, else the newest;
   a chart is followed only when that is said.
-- "after X" adds a branch when something follows X already; "between X and Y" cuts into the link.
+- "after X" adds a branch when something follows X already; "between X and Y" cuts into the link,
+  and so does "before Y" when one operator feeds it.
 - New ids are op1, op2, …, one above the highest in use.
 - Deleting heals nothing: the links of the operator go with it.
 """
@@ -52,6 +53,7 @@ from turnback.agent.prompt import WORKFLOW_CLOSES, WORKFLOW_OPENS
 from turnback.core.operators import CATALOG
 
 ARGUMENT_PIECE = 24  # characters of a call's arguments that stream at once
+LONGEST_PROMPT = 10_000  # characters; a longer one is for a real model
 
 
 def _a(name: str) -> str:
@@ -123,6 +125,8 @@ def next_move(messages: Sequence[ModelMessage], instructions: str) -> Move:
     """What to do next, from what a model is sent."""
     turn = _Turn.of(messages)
     try:
+        if len(turn.prompt) > LONGEST_PROMPT:
+            raise NotUnderstood(f"{turn.prompt[:60]}…")
         commands = parse(turn.prompt)
     except NotUnderstood as refused:
         return Move(_refusal(turn.prompt, refused.words))
@@ -204,6 +208,9 @@ class Canvas:
         inputs = self.operators[operator_id].get("inputOperatorIds", {})
         return {port: list(sources) for port, sources in inputs.items()}
 
+    def sources_of(self, operator_id: str) -> list[str]:
+        return [name for names in self.inputs_of(operator_id).values() for name in names]
+
     def next_id(self) -> str:
         numbers = (re.fullmatch(r"op(\d{1,9})", name) for name in self.operators)
         return f"op{max((int(found[1]) for found in numbers if found), default=0) + 1}"
@@ -266,7 +273,9 @@ def _move(command: Command, canvas: Canvas) -> Move:
         case Add():
             return _add(command, canvas)
         case Delete(refs):
-            names = list(dict.fromkeys(canvas.find(ref) for ref in refs))
+            names = list(dict.fromkeys(canvas.find(ref) for ref in refs) or canvas.operators)
+            if not names:
+                raise Cannot(canvas.listing())
             calls = tuple(Call("deleteOperator", {"operatorId": name}) for name in names)
             return Move(f"I'll delete {_listed(names)}.", calls)
         case Change():
@@ -299,8 +308,11 @@ def _add(command: Add, canvas: Canvas) -> Move:
     ports = len(kind.input_ports)
     if not ports and sources:
         raise Cannot(f"A {name} makes its own rows and follows nothing.")
+    target = canvas.find(command.before) if command.before else None
     if ports and not sources:
-        sources = canvas.open_end()
+        sources = canvas.sources_of(target) if target else canvas.open_end()
+    if target and len(sources) > 1:
+        raise Cannot(f"Several operators feed `{target}`: say between which two.")
     if len(sources) > ports and command.type != "Union":
         raise Cannot(f"A {name} takes {ports} input{'s' if ports > 1 else ''}.")
     operator_id = canvas.next_id()
@@ -316,12 +328,13 @@ def _add(command: Add, canvas: Canvas) -> Move:
         )
     calls = [Call("addOperator", args)]
     place = f" after {_listed(sources)}" if sources else ""
-    if command.before is not None:
-        target = canvas.find(command.before)
-        calls.append(
-            _modify(target, inputOperatorIds=_rerouted(canvas, sources[0], target, operator_id))
-        )
+    if target and sources:
+        rerouted = _rerouted(canvas, sources[0], target, operator_id)
+        calls.append(_modify(target, inputOperatorIds=rerouted))
         place = f" between `{sources[0]}` and `{target}`"
+    elif target:
+        calls.append(_connected(canvas, operator_id, target))
+        place = f" before `{target}`"
     what = f": {args['summary']}" if command.name or command.properties else ""
     sentence = command.sentence or f"I'll add {_a(name)}{place}{what}."
     missing = [m for m in kind.properties.get("required", ()) if m not in command.properties]
@@ -391,21 +404,25 @@ def _value(schema: Mapping[str, Any], words: Sequence[Token]) -> str | int | flo
 
 def _connect(command: Connect, canvas: Canvas) -> Move:
     source, target = canvas.find(command.source), canvas.find(command.target)
-    inputs = canvas.inputs_of(target)
     if source == target:
         raise Cannot(f"`{source}` cannot feed itself.")
-    if any(source in sources for sources in inputs.values()):
+    if source in canvas.sources_of(target):
         raise Cannot(f"`{source}` feeds `{target}` already.")
+    call = _connected(canvas, source, target, port=command.port)
+    return Move(f"I'll connect `{source}` to `{target}`.", (call,))
+
+
+def _connected(canvas: Canvas, source: str, target: str, *, port: int | None = None) -> Call:
+    """A link from `source` to the port of `target`, or to its first free one."""
     kind = canvas.type_of(target)
     ports = len(CATALOG.types[kind].input_ports) if kind in CATALOG.known else 1
     if not ports:
         raise Cannot(f"`{target}` is {_a(_everyday(kind))}, which takes no input.")
-    free = (str(port) for port in range(ports) if str(port) not in inputs)
-    port = str(command.port) if command.port is not None else next(free, str(ports - 1))
-    inputs.setdefault(port, []).append(source)
-    return Move(
-        f"I'll connect `{source}` to `{target}`.", (_modify(target, inputOperatorIds=inputs),)
-    )
+    inputs = canvas.inputs_of(target)
+    free = (number for number in range(ports) if str(number) not in inputs)
+    chosen = port if port is not None else next(free, ports - 1)
+    inputs.setdefault(str(chosen), []).append(source)
+    return _modify(target, inputOperatorIds=inputs)
 
 
 def _disconnect(command: Disconnect, canvas: Canvas) -> Move:
@@ -465,7 +482,7 @@ def _description(canvas: Canvas, ref: Ref | None) -> str:
 
 
 def _line(canvas: Canvas, name: str) -> str:
-    sources = [source for found in canvas.inputs_of(name).values() for source in found]
+    sources = canvas.sources_of(name)
     fed = f", fed by {_listed(sources)}" if sources else ""
     title = canvas.operators[name].get("summary") or ""
     return f"`{name}`: {_a(_everyday(canvas.type_of(name)))}{fed}{f' ({title})' if title else ''}"
