@@ -66,6 +66,7 @@ class Settings(BaseSettings):
     request_ttl: Seconds = 86_400.0  # how long a requestId is remembered
     events_kept: Positive = 10_000  # newest per session, for ?since=
     events_kept_days: Positive = 7
+    forget_interval: Seconds = 600.0  # between two rounds of dropping what is past its time
 
     # -- leases (database clock)
     lease_heartbeat: Seconds = 5.0

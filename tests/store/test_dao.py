@@ -38,7 +38,7 @@ from turnback.store.rows import (
     Takeover,
 )
 
-NOW = datetime(2026, 11, 30, 12, 0, 0, 123000, tzinfo=UTC)
+NOW = datetime.now(UTC).replace(microsecond=123000)
 
 
 @pytest.fixture
@@ -303,8 +303,25 @@ async def test_trimmed_events_are_gone_and_the_floor_says_so(dao: Dao) -> None:
         revision = (await dao.session(LOCAL, key.id)).revision
         await dao.commit(commit(key, Idle(revision), events))
         tree.apply(events)
-    await dao.trim(key, keep=2)
+    floor = await dao.trim(key, keep=2, days=7)
     row = await dao.session(LOCAL, key.id)
-    assert row.events_floor == row.revision - 2
+    assert row.events_floor == floor == row.revision - 2
     kept = await dao.events(LOCAL, key, since=0, until=row.revision)
     assert [seq for seq, _ in kept] == [row.revision - 1, row.revision]
+
+
+async def test_events_older_than_the_days_kept_are_dropped_too(
+    dao: Dao, database: Database
+) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    for _ in range(2):
+        events = tree.edit(ids(), EMPTY.hash)
+        revision = (await dao.session(LOCAL, key.id)).revision
+        await dao.commit(commit(key, Idle(revision), events))
+        tree.apply(events)
+    async with database.connection() as connection:
+        await connection.execute(
+            "update session_events set created_at = now() - interval '8 days' where event_seq = 1"
+        )
+    assert await dao.trim(key, keep=100, days=7) == 1

@@ -172,6 +172,7 @@ class Actor:
         self._runs: set[asyncio.Task[None]] = set()
         self._cache: OrderedDict[str, Workflow] = OrderedDict()
         self._stale = True
+        self._trimmed: int | None = None
         self._told = -1  # the last revision that subscribers have been told of
         self.tree = Tree(key.id, "")
         self.row: SessionRow
@@ -240,12 +241,12 @@ class Actor:
 
     def join(self) -> tuple[Subscriber, int]:
         """A subscriber told everything after the revision returned."""
-        self.touched = asyncio.get_running_loop().time()
+        self.touch()
         return self.hub.join(self._settings.ws_queue), self._told
 
     def leave(self, subscriber: Subscriber) -> None:
         """End a subscription."""
-        self.touched = asyncio.get_running_loop().time()
+        self.touch()
         self.hub.leave(subscriber)
 
     def view(self, *, steps: int | None) -> View:
@@ -302,6 +303,10 @@ class Actor:
             return held
         return self._hold(await self._dao.workflow(self._owner, self.key, hash_))
 
+    def touch(self) -> None:
+        """Somebody is about to use it: it stays in memory for a while."""
+        self.touched = asyncio.get_running_loop().time()
+
     @property
     def stale(self) -> bool:
         """Whether memory is known to be behind the database."""
@@ -313,11 +318,12 @@ class Actor:
         return self.run is None and self.tree.state is not State.AVAILABLE
 
     async def trim(self) -> None:
-        """Drop events that are older than the newest `events_kept`."""
+        """Drop events beyond the newest `events_kept` and older than `events_kept_days`."""
         keep = self._settings.events_kept
-        if self.revision - self.row.events_floor > keep + keep // 10:
-            await self._dao.trim(self.key, keep=keep)
-            self.row = replace(self.row, events_floor=self.revision - keep)
+        if self._trimmed is None or self.revision - self._trimmed > keep // 10:
+            floor = await self._dao.trim(self.key, keep=keep, days=self._settings.events_kept_days)
+            self.row = replace(self.row, events_floor=floor)
+            self._trimmed = self.revision
 
     @property
     def idle(self) -> bool:
@@ -340,7 +346,9 @@ class Actor:
     # -- the queue
 
     async def _enqueue(self, act: Callable[[], Awaitable[Any]]) -> Any:
-        self.touched = asyncio.get_running_loop().time()
+        if self._task.done():
+            raise QueueFull("The session has just left memory; try again")
+        self.touch()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait((act, answer))
         return await answer

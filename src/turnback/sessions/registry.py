@@ -24,6 +24,9 @@ from turnback.store.dao import Dao
 
 log = structlog.get_logger()
 
+GRACE = 1.0
+"""Seconds for which an actor that was just handed out is not evicted, whatever the pressure."""
+
 
 class Sessions:
     """The live sessions. Open with `start`, end with `drain` and then `close`."""
@@ -48,7 +51,7 @@ class Sessions:
         self._tickers = [
             asyncio.create_task(self._every(self.settings.lease_heartbeat, self._beat)),
             asyncio.create_task(self._every(self.settings.poll_interval, self._poll)),
-            asyncio.create_task(self._every(60.0, self._forget)),
+            asyncio.create_task(self._every(self.settings.forget_interval, self._forget)),
         ]
 
     async def model(self, name: str) -> ChatModel:
@@ -66,6 +69,7 @@ class Sessions:
         await self.dao.key(principal, session_id)
         actor = self._actors.get(session_id)
         if actor is not None and not actor.deleted:
+            actor.touch()
             return actor
         opening = self._opening.get(session_id)
         if opening is None:
@@ -117,7 +121,7 @@ class Sessions:
 
     async def _open(self, principal: Principal, session_id: str) -> Actor:
         if len(self._actors) >= self.settings.max_live_sessions:
-            await self._evict(older_than=0.0)
+            await self._evict(older_than=GRACE)
         if len(self._actors) >= self.settings.max_live_sessions:
             raise QueueFull(
                 f"{self.settings.max_live_sessions} sessions are live, the limit "

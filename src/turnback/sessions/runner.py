@@ -19,7 +19,9 @@ from turnback.store.ids import new_id
 class Runner:
     """Starts runs with the model that a session names."""
 
-    def __init__(self, settings: Settings, model_for: Callable[[str], Awaitable[ChatModel]]) -> None:
+    def __init__(
+        self, settings: Settings, model_for: Callable[[str], Awaitable[ChatModel]]
+    ) -> None:
         self._limits = RunLimits.of(settings)
         self._model_for = model_for
 

@@ -7,7 +7,7 @@ The reads of a session begin at `key`, the one place that says whether a princip
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -110,10 +110,14 @@ LEASE = """select node_id, heartbeat_at < clock_timestamp() - make_interval(secs
 from run_leases where root_id = $1::uuid and session_id = $2::uuid"""
 
 TRIM_EVENTS = """with floor as (
-    update sessions set events_floor = greatest(events_floor, revision - $3::bigint)
-    where root_id = $1::uuid and id = $2::uuid returning events_floor)
-delete from session_events e using floor where e.root_id = $1::uuid and e.session_id = $2::uuid
-    and e.event_seq <= floor.events_floor"""
+    update sessions set events_floor = greatest(events_floor, revision - $3::bigint, (
+        select max(event_seq) from session_events where root_id = $1::uuid
+        and session_id = $2::uuid and created_at < now() - make_interval(days => $4::integer)))
+    where root_id = $1::uuid and id = $2::uuid returning events_floor),
+dropped as (
+    delete from session_events e using floor where e.root_id = $1::uuid
+    and e.session_id = $2::uuid and e.event_seq <= floor.events_floor)
+select events_floor from floor"""
 
 TRIM_REQUESTS = "delete from session_requests where created_at < $1::timestamptz"
 
@@ -324,7 +328,7 @@ class Dao:
         hit("commit.before")
         try:
             async with self._db.connection() as connection:
-                sent = connection.fetchrow(text, *args)
+                sent: Awaitable[asyncpg.Record | None] = connection.fetchrow(text, *args)
                 if armed("commit.inside"):
                     sent = asyncio.ensure_future(sent)
                     await asyncio.sleep(0.001)  # it is under way
@@ -354,9 +358,13 @@ class Dao:
             return None
         return Answered(row["fingerprint"], orjson.loads(row["answer"]), row["event_seq"])
 
-    async def trim(self, key: SessionKey, *, keep: int) -> None:
-        """Drop a session's events but for the newest `keep`, and say so in `events_floor`."""
-        await self._db.run(lambda c: c.execute(TRIM_EVENTS, key.root_id, key.id, keep))
+    async def trim(self, key: SessionKey, *, keep: int, days: int) -> int:
+        """Drop a session's events but for the newest `keep` that are younger than `days`.
+
+        Returns the session's `events_floor`: the last event that is gone.
+        """
+        place = (key.root_id, key.id)
+        return await self._db.run(lambda c: c.fetchval(TRIM_EVENTS, *place, keep, days)) or 0
 
     async def forget_requests(self, *, before: datetime) -> None:
         """Drop the answers to requests older than `before`."""
