@@ -14,11 +14,11 @@ from pydantic_settings import SettingsError
 from turnback import logs
 from turnback.core.errors import SettingsInvalid, TurnbackError
 from turnback.settings import Settings
+from turnback.signals import Signals
 from turnback.store.embedded import Embedded
-from turnback.store.migrate import current_and_head
-from turnback.store.migrate import migrate as run_migrations
 
-# serve, doctor and schema import the web server and the models, for which `migrate` need not wait.
+# What takes time to import is imported by the command that needs it, so that the signals are ours
+# from the first moment.
 
 Host = Annotated[str | None, typer.Option(help="A loopback address.", show_default="127.0.0.1")]
 Port = Annotated[
@@ -47,11 +47,16 @@ def serve(
     host: Host = None, port: Port = None, data_dir: DataDir = None, model: Model = None
 ) -> None:
     """Serve on loopback; print the address when ready."""
+    signals = Signals()
     from turnback.serve import serve as run
 
     settings = load_settings(host=host, port=port, data_dir=data_dir, model=model)
     logs.configure(settings.log_level)
-    run(settings, ready=lambda address: print(f"Turnback is ready at {address}", flush=True))
+    run(
+        settings,
+        signals=signals,
+        ready=lambda address: print(f"Turnback is ready at {address}", flush=True),
+    )
 
 
 @commands.command()
@@ -112,7 +117,10 @@ def variable(field: str) -> str:
 
 
 def migrate_and_tell(url: str, settings: Settings) -> None:
-    run_migrations(url, timeout=settings.migrate_timeout)
+    from turnback.store.migrate import current_and_head
+    from turnback.store.migrate import migrate as run
+
+    run(url, timeout=settings.migrate_timeout)
     print(f"The database is at migration {current_and_head(url)[0]}")
 
 

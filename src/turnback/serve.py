@@ -1,7 +1,7 @@
 """The service as a process: its port, its database, its signals, and the order of their end.
 
-SIGTERM, SIGINT and SIGHUP drain: no new runs, sockets closed with 1012, the web server ended, then
-the embedded PostgreSQL. A second one does not wait for what is still under way.
+A signal drains: no new runs, sockets closed with 1012, the web server ended, then the embedded
+PostgreSQL. A second one does not wait for what is still under way.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import errno
 import gc
 import math
-import signal
 import socket
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -32,27 +31,29 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from turnback.settings import Settings
+    from turnback.signals import Signals
 
 GC_THRESHOLD = (50_000, 20, 20)
 DRAIN_MARGIN = 10.0  # seconds beyond `drain_timeout`, for what was interrupted to be saved
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 log = structlog.get_logger()
 
 
-def serve(settings: Settings, *, ready: Callable[[str], None]) -> None:
+def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None]) -> None:
     """Serve until a signal; `ready` is called once with the address, when it takes connections.
 
     Raises `AddressRefused`, `PortBusy`, `ModelNotConfigured`, `EmbeddedUnavailable`,
     `DatabaseUnavailable`, and `SchemaMismatch` for a stale database of the settings.
     """
-    end = _End()
-    with bind(settings.host, settings.port) as listener, end.on_signals():
+    with bind(settings.host, settings.port) as listener:
         resolve(settings)
         with database(settings) as (url, embedded):
             app = create_app(settings, url)
+            serving = _serve(
+                app, listener, settings, embedded=embedded, signals=signals, ready=ready
+            )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(_serve(app, listener, settings, embedded=embedded, end=end, ready=ready))
+                runner.run(serving)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -94,36 +95,6 @@ def database(settings: Settings) -> Iterator[tuple[str, Embedded | None]]:
         yield embedded.url, embedded
 
 
-class _End:
-    """What a signal does: while the service starts, unwind; then, what `tell` says."""
-
-    def __init__(self) -> None:
-        self._signals = 0
-        self._tell: Callable[[int], None] | None = None
-
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """Answer the signals here, until everything that was started has been stopped."""
-        ours = [s for s in SIGNALS if signal.getsignal(s) is not signal.SIG_IGN]  # as under nohup
-        before = [signal.signal(number, self._on_signal) for number in ours]
-        try:
-            yield
-        finally:
-            for number, handler in zip(ours, before, strict=True):
-                signal.signal(number, handler)
-
-    def tell(self, tell: Callable[[int], None]) -> None:
-        """From now on call `tell`, with the number of signals that have come; it must not raise."""
-        self._tell = tell
-
-    def _on_signal(self, *_: object) -> None:
-        self._signals += 1
-        if self._tell is not None:
-            self._tell(self._signals)
-        elif self._signals == 1:
-            raise SystemExit(0)
-
-
 class _Server(uvicorn.Server):
     """uvicorn, told apart from its signals: its own handlers raise SIGTERM again once it has
     drained, and the process would be gone before the embedded PostgreSQL is stopped."""
@@ -156,7 +127,7 @@ async def _serve(
     settings: Settings,
     *,
     embedded: Embedded | None,
-    end: _End,
+    signals: Signals,
     ready: Callable[[str], None],
 ) -> None:
     config = uvicorn.Config(
@@ -176,10 +147,10 @@ async def _serve(
     loop = asyncio.get_running_loop()
     asked, hurried = asyncio.Event(), asyncio.Event()
 
-    def on_signal(signals: int) -> None:
-        loop.call_soon_threadsafe((asked if signals == 1 else hurried).set)
+    def on_signal(count: int) -> None:
+        loop.call_soon_threadsafe((asked if count == 1 else hurried).set)
 
-    end.tell(on_signal)
+    signals.tell(on_signal)
     try:
         async with app.router.lifespan_context(app), _keeping(embedded, settings.poll_interval):
             serving = asyncio.create_task(server.serve([listener]))
@@ -190,7 +161,7 @@ async def _serve(
                 server.force_exit = hurried.is_set()
             await serving
     finally:
-        end.tell(lambda signals: None)
+        signals.tell(lambda count: None)
 
 
 async def _drain(app: FastAPI, settings: Settings, hurried: asyncio.Event) -> None:
