@@ -644,6 +644,7 @@ def additions(draw: st.DrawFn, workflow: Workflow) -> tuple[str, str, dict[str, 
     return " ".join(filter(None, [verb, article, name, *tail])), kind, meant, after
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_generated_additions_mean_what_they_say(data: st.DataObject) -> None:
     sentence, kind, meant, after = data.draw(additions(CHAIN))
@@ -658,6 +659,7 @@ def test_generated_additions_mean_what_they_say(data: st.DataObject) -> None:
         assert done.workflow.operators[name] is operator
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_generated_changes_mean_what_they_say(data: st.DataObject) -> None:
     kind, details, meant = data.draw(described().filter(lambda one: one[1]))
@@ -670,6 +672,7 @@ def test_generated_changes_mean_what_they_say(data: st.DataObject) -> None:
     assert done.workflow.operators["op1"]["customDisplayName"] == "Mine"
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_several_commands_do_what_each_does_one_turn_after_the_other(data: st.DataObject) -> None:
     sentences: list[str] = []
@@ -690,6 +693,7 @@ def test_several_commands_do_what_each_does_one_turn_after_the_other(data: st.Da
     assert len(done.moves) == len(sentences) + 1
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(["op1", "op2", "op3", "op4"]), min_size=1, max_size=4, unique=True))
 def test_generated_deletions_take_the_links_along_and_nothing_else(gone: Sequence[str]) -> None:
     done = follow(f"delete {', '.join(gone)}", CHAIN)
@@ -705,12 +709,12 @@ def test_generated_deletions_take_the_links_along_and_nothing_else(gone: Sequenc
 VOCABULARY = [*sorted(KEYWORDS), "op1", "op2", "op9", "x", "5", ",", ".", ";", "=", ">", '"', "'s"]
 
 
+@settings(deadline=None, max_examples=300)
 @given(
     st.text(max_size=60)
     | st.lists(st.sampled_from(VOCABULARY), max_size=14).map(" ".join)
     | st.lists(st.sampled_from(VOCABULARY) | st.text(max_size=3), max_size=10).map("".join)
 )
-@settings(max_examples=300)
 def test_whatever_is_said_it_answers_and_ends(sentence: str) -> None:
     done = follow(sentence, CHAIN)
     assert done.last

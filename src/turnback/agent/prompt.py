@@ -55,22 +55,24 @@ that fails changes nothing: read its error, put the call right, or tell the pers
 - Words in [brackets] in the conversation are notes from Turnback.
 """
 
+_CUT = """
+The conversation is longer than what you see: its oldest turns are left out. Ask if you need what \
+was said there.
+"""
 
-def instructions(workflow: Workflow, *, turns_cut: int, max_bytes: int) -> str:
-    """What the model is told ahead of the conversation. `max_bytes` is for the workflow block."""
-    cut = (
-        f"\nThe conversation is longer than what you see: its oldest {turns_cut} turns are left "
-        "out. Ask if you need what was said there.\n"
-        if turns_cut
-        else ""
-    )
+
+def instructions(block: str, *, cut: bool) -> str:
+    """What the model is told ahead of the conversation: how to work, and the workflow.
+
+    `block` is what `workflow_block` gave; `cut` says that earlier turns are left out.
+    """
     return (
-        f"{_RULES}\nOperator types\n{_types()}\n{cut}"
-        f"{WORKFLOW_OPENS}{_block(workflow, max_bytes)}{WORKFLOW_CLOSES}"
+        f"{_RULES}\nOperator types\n{_types()}\n{_CUT if cut else ''}"
+        f"{WORKFLOW_OPENS}{block}{WORKFLOW_CLOSES}"
     )
 
 
-def _block(workflow: Workflow, max_bytes: int) -> str:
+def workflow_block(workflow: Workflow, *, max_bytes: int) -> str:
     """The workflow as JSON; without properties, or as counts alone, where it would not fit."""
     for with_properties in (True, False):
         view = outline(workflow, with_properties=with_properties)
@@ -154,10 +156,15 @@ class Conversation:
     def __init__(self, history: Iterable[PastStep], *, max_bytes: int) -> None:
         self._max_bytes = max_bytes
         self._turns: list[_Turn] = []
+        self._begins_within_a_turn = False
         for step in history:
-            if step.role is Role.USER or not self._turns:
+            if step.role is Role.USER:
                 self._turns.append(_Turn())
-            self._turns[-1].add(*_told(step, self._longest_output))
+            if self._turns:
+                self._turns[-1].add(*_told(step, self._longest_output))
+            else:
+                # Without its question an answer is not a turn, and providers want a user first.
+                self._begins_within_a_turn = True
 
     @property
     def _longest_output(self) -> int:
@@ -175,9 +182,8 @@ class Conversation:
 
         Raises `TooLarge` when the running turn alone does not fit.
         """
-        block_bytes = self._max_bytes // 2
-        text = instructions(workflow, turns_cut=0, max_bytes=block_bytes)
-        room = self._max_bytes - len(text.encode())
+        block = workflow_block(workflow, max_bytes=self._max_bytes // 2)
+        room = self._max_bytes - len(instructions(block, cut=True).encode())
         first = len(self._turns)
         while first and self._turns[first - 1].size <= room:
             first -= 1
@@ -186,12 +192,11 @@ class Conversation:
             raise TooLarge(
                 "the turn has grown beyond `max_context_bytes`.", limit="max_context_bytes"
             )
-        if first:
-            text = instructions(workflow, turns_cut=first, max_bytes=block_bytes)
+        cut = first > 0 or self._begins_within_a_turn
         messages = _merged(message for turn in self._turns[first:] for message in turn.messages)
         last = messages[-1]
         assert isinstance(last, ModelRequest)
-        messages[-1] = replace(last, instructions=text)
+        messages[-1] = replace(last, instructions=instructions(block, cut=cut))
         return messages
 
 
