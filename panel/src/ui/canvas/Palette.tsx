@@ -83,7 +83,7 @@ export function Palette({
         )}
         {[...groups].map(([group, members]) => (
           <section key={group}>
-            <h3>{group}</h3>
+            <h2>{group}</h2>
             {members.map((type) => (
               <button
                 type="button"

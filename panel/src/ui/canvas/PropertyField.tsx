@@ -4,6 +4,7 @@ import { useEffect, useId, useState } from "react";
 
 import { isNumber, toNumber } from "../../client/json";
 import type { Json, PropertySchema } from "../../client/types";
+import { inline } from "../conversation/Prose";
 import { words } from "./digest";
 import type { Kind } from "./fieldKind";
 
@@ -104,7 +105,7 @@ export function PropertyField({
 function About({ id, schema }: { id: string; schema: PropertySchema }) {
   return schema.description ? (
     <p className="field-about" id={`${id}-about`}>
-      {schema.description}
+      {inline(schema.description)}
     </p>
   ) : null;
 }

@@ -1,6 +1,7 @@
 // A list of flat objects, such as a filter's predicates: a small card for each.
 
 import type { Json, JsonObject, PropertySchema } from "../../client/types";
+import { inline } from "../conversation/Prose";
 import { CloseIcon, PlusIcon } from "../icons";
 import { words } from "./digest";
 import { fieldKind } from "./fieldKind";
@@ -32,7 +33,7 @@ export function RowsField({
   return (
     <fieldset className="rows">
       <legend>{label}</legend>
-      {schema.description && <p className="field-about">{schema.description}</p>}
+      {schema.description && <p className="field-about">{inline(schema.description)}</p>}
       {rows.map((row, index) => (
         <div className="row" key={index}>
           <button

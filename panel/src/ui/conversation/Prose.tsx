@@ -75,7 +75,8 @@ function lines(paragraph: string[]): ReactNode[] {
   ));
 }
 
-function inline(text: string): ReactNode[] {
+/** Code and bold within one line. */
+export function inline(text: string): ReactNode[] {
   return text.split(/(`[^`]+`|\*\*[^*]+\*\*)/).map((piece, index) => {
     if (piece.length > 2 && piece.startsWith("`") && piece.endsWith("`")) {
       return <code key={index}>{piece.slice(1, -1)}</code>;

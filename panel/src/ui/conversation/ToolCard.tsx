@@ -52,13 +52,13 @@ export function ToolCard({
         )}
       </summary>
       <div className="tool-body">
-        <h4>
+        <h3>
           Arguments of <code>{name}</code>
-        </h4>
+        </h3>
         <pre tabIndex={0}>{JSON.stringify(input, null, 2)}</pre>
         {result && (
           <>
-            <h4>Result</h4>
+            <h3>Result</h3>
             <pre tabIndex={0}>{result.output}</pre>
           </>
         )}

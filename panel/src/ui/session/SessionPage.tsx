@@ -149,7 +149,7 @@ export function SessionPage({ id }: { id: string }) {
         onHelp={() => setHelp(true)}
       />
       <ConnectionBanner status={connection} onRetry={() => session.retryNow()} />
-      <div className="panes">
+      <main className="panes">
         <Canvas
           key={id}
           workflow={view.workflow}
@@ -202,7 +202,7 @@ export function SessionPage({ id }: { id: string }) {
             />
           </div>
         </section>
-      </div>
+      </main>
       {help && <ShortcutSheet onClose={() => setHelp(false)} />}
     </div>
   );
