@@ -453,7 +453,7 @@ async def test_stop_of_a_model_that_cleans_up_slowly_still_ends(
     let_go.set()
 
 
-@pytest.mark.parametrize("point", range(1, 7))
+@pytest.mark.parametrize("point", range(1, 6))
 async def test_closing_the_generator_at_any_item_hangs_up(
     provider: ScriptedProvider, model: ChatModel, point: int
 ) -> None:
@@ -461,7 +461,7 @@ async def test_closing_the_generator_at_any_item_hangs_up(
         [text("One "), text("two."), call("addOperator", ADD, id="a")], [text("Three"), Pause()]
     )
     run = Run(model)
-    for _ in range(point if point < 6 else 5):
+    for _ in range(point):
         run.items.append(await anext(run.generator))
     await run.generator.aclose()
     with pytest.raises(StopAsyncIteration):
@@ -481,6 +481,19 @@ async def test_cancelling_the_consumer_hangs_up(
         with pytest.raises(asyncio.CancelledError):
             await running
         await provider.hung_up.wait()
+
+
+async def test_cancelling_the_consumer_ends_the_tool_that_runs(
+    provider: ScriptedProvider, model: ChatModel
+) -> None:
+    provider.will([call("wait", GET)])
+    started = asyncio.Event()
+    running = asyncio.create_task(Run(model, tools=slow_tools(started)).collect())
+    async with asyncio.timeout(5):
+        await started.wait()
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
 
 
 # -- what tools do wrong
