@@ -22,7 +22,7 @@ from turnback.core.principal import LOCAL, Principal
 from turnback.core.tree import EndReason, Event, NewIds, State, StepAppended, Tree
 from turnback.core.workflow import EMPTY, Workflow, load
 from turnback.store.dao import Dao, RequestTaken, Stored, TurnKeyTaken
-from turnback.store.database import Database, lost
+from turnback.store.database import Database, lost, unreachable
 from turnback.store.ids import new_id
 from turnback.store.outbox import Notice, Status, StepWritten
 from turnback.store.rows import (
@@ -138,7 +138,7 @@ async def test_a_commit_whose_guard_does_not_hold_writes_nothing(dao: Dao) -> No
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
     events = tree.prompt(ids())
-    for guard in (Idle(7, claims=True), Holder(0, new_id()), Generating(), Takeover(0)):
+    for guard in (Idle(7, claims=True), Holder(0, new_id()), Generating(), Takeover(0, new_id())):
         assert await dao.commit(commit(key, guard, events, node_id=dao.node_id)) is None
     stored = await dao.load(LOCAL, key.id)
     assert (stored.steps, stored.turns, stored.branches, stored.row.revision) == ([], [], [], 0)
@@ -151,7 +151,7 @@ async def test_a_fence_that_was_raised_keeps_the_old_holder_from_writing(dao: Da
     await dao.commit(commit(key, Idle(0, claims=True), events, node_id=dao.node_id))
     tree.apply(events)
     interrupted = tree.append(new_id(), tree.workflow, EndReason.INTERRUPTED)
-    assert await dao.commit(commit(key, Takeover(1), interrupted)) is not None
+    assert await dao.commit(commit(key, Takeover(1, tree.head.step_id), interrupted)) is not None
     late = tree.append(new_id(), tree.workflow, None)
     assert await dao.commit(commit(key, Holder(1, tree.head.step_id), late)) is None
 
@@ -255,13 +255,33 @@ async def test_a_killed_backend_is_unavailable_in_doubt_and_the_next_read_works(
     assert (await dao.session(LOCAL, key.id)).key == key
 
 
-async def test_a_statement_that_meets_a_dead_server_says_that_it_is_in_doubt(
+@pytest.mark.parametrize("writes", [True, False])
+async def test_a_statement_that_meets_a_dead_server_is_in_doubt_if_it_writes(
+    database: Database, writes: bool
+) -> None:
+    with pytest.raises(DatabaseUnavailable) as caught:
+        async with database.connection(writes=writes) as connection:
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+    assert (lost(caught.value), unreachable(caught.value)) == (writes, True)
+
+
+async def test_a_statement_that_the_server_refuses_is_neither_in_doubt_nor_unreachable(
     database: Database,
 ) -> None:
     with pytest.raises(DatabaseUnavailable) as caught:
-        async with database.connection() as connection:
-            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+        async with database.connection(writes=True) as connection:
+            await connection.execute("do $$ begin raise sqlstate '53100'; end $$")
+    assert (lost(caught.value), unreachable(caught.value)) == (False, False)
+
+
+async def test_a_server_that_falls_silent_is_lost_after_a_while(fresh_database: str) -> None:
+    database = await Database.open(fresh_database, size=1, connect_timeout=1, statement_timeout=60)
+    with pytest.raises(DatabaseUnavailable) as caught:
+        async with database.connection(writes=True) as connection:
+            await connection.execute("select pg_sleep(30)", timeout=0.1)
     assert lost(caught.value)
+    assert await database.run(lambda c: c.fetchval("select 1")) == 1
+    await database.close()
 
 
 async def test_a_lease_ends_with_the_process_that_held_it(dao: Dao, database: Database) -> None:
@@ -291,7 +311,7 @@ async def test_a_lease_without_heartbeat_expires_by_the_databases_clock(
     other = Dao(database, node_id=new_id(), max_redo_depth=3)
     await asyncio.sleep(0.05)
     assert await other.holder_is_gone(key, expiry=0.01)
-    await dao.heartbeat()
+    await dao.heartbeat([key])
     assert not await other.holder_is_gone(key, expiry=5)
 
 

@@ -36,6 +36,7 @@ from turnback.agent.steps import (
 from turnback.core.errors import TooLarge, TurnbackError
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
+from turnback.failpoints import hit
 
 __all__ = [
     "Delta",
@@ -118,6 +119,7 @@ async def run_turn(
                     watch.check()
                     results.append(_error(call, "Not finished: the run ended while it ran."))
                     workflow, results[-1] = await _run_tool(toolbox, workflow, call, watch)
+                    hit("tool")
             except _Cut as raised:
                 cut = raised
             except TooLarge as error:

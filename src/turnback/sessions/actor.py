@@ -31,6 +31,7 @@ from turnback.core.errors import (
     PreconditionFailed,
     QueueFull,
     RequestConflict,
+    SessionNotFound,
     SnapshotMissing,
     TooLarge,
     TurnbackError,
@@ -54,7 +55,16 @@ from turnback.core.tree import (
 )
 from turnback.core.workflow import Workflow, apply, conflicts
 from turnback.sessions import payloads
-from turnback.sessions.broadcast import DELETED, Availability, Delta, Hub, Message, Subscriber, Told
+from turnback.sessions.broadcast import (
+    BEHIND,
+    DELETED,
+    Availability,
+    Delta,
+    Hub,
+    Message,
+    Subscriber,
+    Told,
+)
 from turnback.sessions.commands import (
     Asked,
     Change,
@@ -71,7 +81,7 @@ from turnback.sessions.commands import (
 )
 from turnback.settings import Settings
 from turnback.store.dao import Dao, RequestTaken, Stored, TurnKeyTaken
-from turnback.store.database import lost
+from turnback.store.database import lost, unreachable
 from turnback.store.ids import new_id
 from turnback.store.outbox import HeadChanged, Notice, SessionChanged, Status, StepWritten
 from turnback.store.rows import (
@@ -94,7 +104,10 @@ log = structlog.get_logger()
 ATTEMPTS = 3
 """How often a command is decided again after its guard did not hold (lineage.md 3)."""
 
-INTERRUPTED = "Interrupted: the server stopped before this turn had ended."
+SETTLE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+"""Seconds before each look for a commit whose answer was lost."""
+
+INTERRUPTED = "Interrupted: the run was cut off before it had ended."
 
 
 @dataclass(slots=True)
@@ -165,13 +178,16 @@ class Actor:
         self._dao = dao
         self._owner = principal
         self._settings = settings
+        self._agent = Principal("agent", principal.project_id)
         self._start = start
         self._queue: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]]
         self._queue = asyncio.Queue()
         self._task = asyncio.create_task(self._serve(), name=f"session {key.id}")
         self._runs: set[asyncio.Task[None]] = set()
         self._cache: OrderedDict[str, Workflow] = OrderedDict()
-        self._stale = True
+        self._acting = False
+        self._stale = True  # memory may be behind the database
+        self._away = False  # the database could not be reached, and subscribers have been told
         self._trimmed: int | None = None
         self._told = -1  # the last revision that subscribers have been told of
         self.tree = Tree(key.id, "")
@@ -262,7 +278,7 @@ class Actor:
         return View(
             key=self.key,
             name=self.row.name,
-            state=State.UNAVAILABLE if self._stale else self.tree.state,
+            state=State.UNAVAILABLE if self._away else self.tree.state,
             head_id=self.tree.head.step_id,
             workflow=self.workflow,
             revision=self._told,
@@ -308,14 +324,28 @@ class Actor:
         self.touched = asyncio.get_running_loop().time()
 
     @property
-    def stale(self) -> bool:
-        """Whether memory is known to be behind the database."""
-        return self._stale
+    def unheld(self) -> bool:
+        """Whether the session is busy with a run that this process does not carry.
+
+        It has to be watched: its holder may die.
+        """
+        return self.run is None and self.tree.state is not State.AVAILABLE
 
     @property
-    def unheld(self) -> bool:
-        """Whether the session is busy with a run that this process does not carry."""
-        return self.run is None and self.tree.state is not State.AVAILABLE
+    def settled(self) -> bool:
+        """Whether memory is as the database was when last looked at, and nothing is `unheld`."""
+        return not (self._stale or self.unheld)
+
+    def doubt(self) -> None:
+        """Memory may be behind the database: it is read again before it is used."""
+        self._stale = True
+
+    def away(self) -> None:
+        """The database cannot be reached. Subscribers are told, once, until it is back."""
+        self._stale = True
+        if not self._away:
+            self._away = True
+            self.hub.tell(Availability(State.UNAVAILABLE))
 
     async def trim(self) -> None:
         """Drop events beyond the newest `events_kept` and older than `events_kept_days`."""
@@ -328,7 +358,7 @@ class Actor:
     @property
     def idle(self) -> bool:
         """Whether nobody would miss this actor in memory."""
-        return not len(self.hub) and self.run is None and self._queue.empty()
+        return not (len(self.hub) or self.run or self._acting or self._queue.qsize())
 
     def shut(self, closed: Message) -> None:
         """Close every subscriber."""
@@ -356,20 +386,25 @@ class Actor:
     async def _serve(self) -> None:
         while True:
             act, answer = await self._queue.get()
+            self._acting = True
             try:
                 result = await act()
             except asyncio.CancelledError:
                 answer.cancel()
                 raise
             except Exception as error:
-                if not isinstance(error, TurnbackError):
+                if isinstance(error, DatabaseUnavailable) and unreachable(error):
+                    self.away()
+                elif not isinstance(error, TurnbackError):
                     log.exception("command failed", session=self.key.id)
-                    self._stale = True
+                    self.doubt()
                 if not answer.done():
                     answer.set_exception(error)
             else:
                 if not answer.done():
                     answer.set_result(result)
+            finally:
+                self._acting = False
 
     # -- commands
 
@@ -378,14 +413,13 @@ class Actor:
             try:
                 await self._fresh()
                 plan = await self._plan(asked)
-                if plan is None:
-                    return Done(self.tree.head.step_id, self.revision)
-                if isinstance(plan, Done):
-                    return plan
+                if not isinstance(plan, Plan):
+                    again = await self._answer_again(asked)
+                    return again or plan or Done(self.tree.head.step_id, self.revision)
                 if await self._write(plan, asked):
                     return Done(self.tree.head.step_id, self.revision, plan.turn_id)
             except (TurnbackError, RequestTaken) as refusal:
-                if asked.request_id and not isinstance(refusal, DatabaseUnavailable):
+                if not isinstance(refusal, DatabaseUnavailable):
                     again = await self._answer_again(asked)
                     if again is not None:
                         return again
@@ -398,7 +432,8 @@ class Actor:
 
     async def _answer_again(self, asked: Asked) -> Done | None:
         """The stored answer to this `requestId`; refused where it was asked with other content."""
-        assert asked.request_id is not None
+        if asked.request_id is None:
+            return None
         stored = await self._dao.answered(asked.principal, self.key, asked.request_id)
         if stored is None:
             return None
@@ -451,7 +486,7 @@ class Actor:
                 if tree.state is not State.AVAILABLE:
                     raise Busy("Cannot delete while the agent is busy; stop it first")
                 return Plan(
-                    guard=Alive(),
+                    guard=Idle(self.revision),
                     change=SessionChange(deleted=True),
                     notices=(SessionChanged("deleted"),),
                 )
@@ -539,7 +574,7 @@ class Actor:
         if not notices:
             return None
         return Plan(
-            guard=Alive(),
+            guard=Idle(self.revision) if archived else Alive(),
             change=SessionChange(name=name, archived=archived),
             notices=tuple(notices),
         )
@@ -561,30 +596,24 @@ class Actor:
     # -- a run's steps
 
     async def _append(self, run: Run, step_id: str, draft: StepDraft) -> None:
-        await self._fresh()
-        if step_id in self.tree.steps:  # a commit in doubt turned out to have been made
-            self._after_append(run, draft.end_reason)
-            return
-        if self.run is not run or self.tree.running != run.turn_id:
-            raise FencedOff("This run has been ended by another process")
         end, payload = draft.end_reason, payloads.of_draft(draft)
         if end is EndReason.STOPPED and run.draining:
             end, payload = EndReason.INTERRUPTED, payloads.of_note(INTERRUPTED)
-        plan = Plan(
-            guard=Holder(run.fence, self.tree.head.step_id),
-            events=self.tree.append(step_id, draft.after.hash, end),
-            payload=payload,
-            after=draft.after,
-            blobs=draft.after.blobs(since=self.workflow)
-            if draft.after is not self.workflow
-            else {},
-        )
-        if not await self._write(plan, Asked(Stop(), Principal("agent", self._owner.project_id))):
-            self._stale = True
-            raise FencedOff("This run has been ended by another process")
-        self._after_append(run, end)
-
-    def _after_append(self, run: Run, end: EndReason | None) -> None:
+        await self._fresh()
+        while step_id not in self.tree.steps:  # it is there if a commit in doubt had been made
+            if self.run is not run:
+                raise FencedOff("This run has been ended by another process")
+            plan = Plan(
+                guard=Holder(run.fence, self.tree.head.step_id),
+                events=self.tree.append(step_id, draft.after.hash, end),
+                payload=payload,
+                after=draft.after,
+                blobs=draft.after.blobs(since=self.workflow)
+                if draft.after is not self.workflow
+                else {},
+            )
+            if not await self._write(plan, Asked(Stop(), self._agent)):
+                await self._reload()  # says whether the step is there, or the run no longer ours
         run.step_id, run.text = new_id(), ""
         if end is not None:
             self._release(run)
@@ -605,14 +634,19 @@ class Actor:
     async def _carry(self, run: Run) -> None:
         try:
             await self._start(self, run)
-        except (FencedOff, DatabaseUnavailable) as error:
+        except TurnbackError as error:
             log.warning("run lost", session=self.key.id, turn=run.turn_id, code=error.code)
         except Exception:
             log.exception("run failed", session=self.key.id, turn=run.turn_id)
         finally:
-            if self.run is run:
-                self._stale = True  # not ended by a step: whoever reads next ends it
+            unended = self.run is run
             self._release(run)
+        if unended:  # not by a step of its own: reading again ends it, here or at the next poll
+            self.doubt()
+            try:
+                await self.refresh()
+            except TurnbackError as error:
+                log.warning("run not ended yet", session=self.key.id, code=error.code)
 
     # -- one commit
 
@@ -629,8 +663,7 @@ class Actor:
         if committed is None:
             return False
         if committed.revision != self.revision + len(commit.notices):
-            self._stale = True  # another process wrote in between: read what it said, in order
-            await self._fresh()
+            await self._reload()  # another process wrote in between: read what it said, in order
             return True
         self._follow(plan, commit, committed.revision)
         if plan.node_id is not None and plan.turn_id is not None:
@@ -723,24 +756,37 @@ class Actor:
 
     async def _fresh(self) -> None:
         """Memory as the database has it. A busy session whose run nobody holds is ended."""
-        if not self._stale and (self.run is not None or self.tree.state is State.AVAILABLE):
-            return
         for _ in range(ATTEMPTS):
-            await self._adopt(await self._dao.load(self._owner, self.key.id))
-            ours = self.run is not None and self.run.turn_id == self.tree.running
-            if ours or self.tree.state is State.AVAILABLE:
+            if self.settled:
+                return
+            await self._reload()
+            if not self.unheld:
                 return
             if not await self._dao.holder_is_gone(self.key, expiry=self._settings.lease_expiry):
                 return
-            workflow = self.tree.workflow
             interrupted = Plan(
-                guard=Takeover(self.row.fence),
-                events=self.tree.append(new_id(), workflow, EndReason.INTERRUPTED),
+                guard=Takeover(self.row.fence, self.tree.head.step_id),
+                events=self.tree.append(new_id(), self.tree.workflow, EndReason.INTERRUPTED),
                 payload=payloads.of_note(INTERRUPTED),
             )
-            agent = Principal("agent", self._owner.project_id)
-            if await self._write(interrupted, Asked(Stop(), agent)):
-                return
+            await self._write(interrupted, Asked(Stop(), self._agent))
+
+    async def _reload(self) -> None:
+        """Read the session again, whatever memory says; a run here follows what was read."""
+        self._stale = True
+        try:
+            stored = await self._dao.load(self._owner, self.key.id)
+        except SessionNotFound:
+            self.deleted = True  # by another process, or by a commit whose answer was lost
+            self.hub.tell(DELETED)
+            raise
+        await self._adopt(stored)
+        run = self.run
+        if run is not None and run.turn_id != self.tree.running:
+            self.run = None  # its last step is there, or another process has ended it
+            run.stop.set()
+        elif run is not None and self.tree.state is State.STOPPING:
+            run.stop.set()
 
     async def _adopt(self, stored: Stored) -> None:
         """Take what was loaded, and tell subscribers what they have missed of it."""
@@ -761,24 +807,24 @@ class Actor:
             workflow = await self.workflow_of(tree.workflow)
         except SnapshotMissing:
             workflow = None
-        missed = await self._missed(row.revision, tree) if self._told >= 0 else []
-        was_stale = self._stale
+        since = self._told if self._told >= 0 else row.revision
+        missed = await self.replay(since=since, until=row.revision)
         self.tree, self.row, self.workflow = tree, row, workflow
         self.revision, self._stale = row.revision, False
-        for told in missed:
-            self._tell(told)
+        if len(missed) == row.revision - since:
+            for told in missed:
+                self._tell(told)
+        else:
+            self.hub.tell(BEHIND)  # they were forgotten: who connects again gets a snapshot
         self._told = row.revision
-        if was_stale:
+        if self._away:
+            self._away = False
             self.hub.tell(Availability(tree.state))
 
-    async def _missed(self, revision: int, tree: Tree) -> list[Told]:
-        if revision == self._told:
-            return []
-        return await self.replay(since=self._told, until=revision, tree=tree)
-
-    async def replay(self, *, since: int, until: int, tree: Tree | None = None) -> list[Told]:
+    async def replay(self, *, since: int, until: int) -> list[Told]:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""
-        tree = tree or self.tree
+        if since >= until:
+            return []
         events = await self._dao.events(self._owner, self.key, since=since, until=until)
         ids = [notice.step_id for _, notice in events if isinstance(notice, StepWritten)]
         records = {r.step.id: r for r in await self._dao.records(self._owner, self.key, ids)}
@@ -799,29 +845,32 @@ class Actor:
 
     async def _settle(self, plan: Plan, commit: Commit, error: DatabaseUnavailable) -> None:
         """Find out whether a commit whose answer was lost has been made; raise if not."""
-        since, fence = self.revision, self.row.fence
-        self._stale = True
-        self.hub.tell(Availability(State.UNAVAILABLE))
-        for pause in (0.05, 0.1, 0.2, 0.4, 0.8, 1.6):
+        since = self.revision
+        self.away()
+        for pause in SETTLE_PAUSES:
             await asyncio.sleep(pause)
             try:
                 made = await self._dao.was_committed(commit, since=since)
-                if made and plan.node_id is not None and plan.turn_id is not None:
-                    self.run = self.run or Run(plan.turn_id, fence + 1)
-                await self._fresh()
+                await self._reload()
             except DatabaseUnavailable:
                 continue
-            if made:
-                if plan.node_id is not None and self.run is not None:
-                    self._begin(self.run)
-                return
-            raise DatabaseUnavailable(
-                "The connection to the database broke off; nothing was saved, try again",
-                in_doubt=False,
-            ) from error
+            except SessionNotFound:
+                if plan.change is not None and plan.change.deleted:
+                    return
+                raise
+            if not made:
+                raise DatabaseUnavailable(
+                    "The connection to the database broke off; nothing was saved, try again",
+                    reached=True,
+                    in_doubt=False,
+                ) from error
+            if plan.node_id is not None and plan.turn_id and plan.turn_id == self.tree.running:
+                self._begin(Run(plan.turn_id, self.row.fence))
+            return
         raise DatabaseUnavailable(
             "The database cannot be reached, and whether this was saved is not known; "
             "look at the session when it is back",
+            reached=False,
             in_doubt=True,
         ) from error
 

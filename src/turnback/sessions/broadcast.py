@@ -81,6 +81,7 @@ Message = Told | Delta | Availability | Failure | Reply | Closed
 
 SLOW_READER = Closed(1013, "slow reader")
 DRAINING = Closed(1012, "the server is restarting")
+BEHIND = Closed(1013, "more was missed than is kept; connect again")
 DELETED = Closed(4410, "the session was deleted")
 
 

@@ -7,20 +7,28 @@ fallen behind, and forgets what is past its time (lineage.md 3).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import math
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 
 import structlog
 
 from turnback.agent.models import ChatModel, resolve
-from turnback.core.errors import DatabaseUnavailable, Draining, QueueFull, TurnbackError
+from turnback.core.errors import (
+    DatabaseUnavailable,
+    Draining,
+    QueueFull,
+    SessionNotFound,
+    TurnbackError,
+)
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.actor import Actor, now_ms
 from turnback.sessions.broadcast import DRAINING
 from turnback.sessions.runner import Runner
 from turnback.settings import Settings
 from turnback.store.dao import Dao
+from turnback.store.database import unreachable
 
 log = structlog.get_logger()
 
@@ -96,10 +104,16 @@ class Sessions:
         self.draining = True
         for actor in self._actors.values():
             actor.draining = True
+        deadline = asyncio.get_running_loop().time() + self.settings.drain_timeout
+        # What was asked before may still begin a run: it is let through first.
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await self._refresh(tuple(self._actors.values()))
         runs = [actor.run for actor in self._actors.values() if actor.run is not None]
         if runs:
             ends = [asyncio.create_task(run.ended.wait()) for run in runs]
-            await asyncio.wait(ends, timeout=self.settings.drain_timeout)
+            left = deadline - asyncio.get_running_loop().time()
+            await asyncio.wait(ends, timeout=max(0.0, left))
             for run in runs:
                 run.draining = True
                 run.stop.set()
@@ -150,21 +164,43 @@ class Sessions:
         for key in await self.dao.ended_leases(expiry=self.settings.lease_expiry):
             try:
                 actor = await self.get(LOCAL, key.id)
-                await actor.refresh()
             except TurnbackError as error:
                 log.warning("session not recovered", session=key.id, code=error.code)
+            else:
+                actor.doubt()
+                await self._refresh([actor])
 
     async def _beat(self) -> None:
+        if held := [actor.key for actor in self._actors.values() if actor.run is not None]:
+            await self.dao.heartbeat(held)
         await self.dao.hold_node_lock()
-        if any(actor.run is not None for actor in self._actors.values()):
-            await self.dao.heartbeat()
 
     async def _poll(self) -> None:
-        for actor in tuple(self._actors.values()):
-            if actor.stale or actor.unheld:
-                await actor.refresh()
+        """Bring memory up to what other processes have written, and tell whether anything works."""
+        actors = [actor for actor in self._actors.values() if not actor.deleted]
+        try:
+            revisions = await self.dao.revisions([actor.key for actor in actors])
+        except DatabaseUnavailable as error:
+            if unreachable(error):
+                for actor in actors:
+                    actor.away()
+            raise
+        for actor in actors:
+            if revisions.get(actor.key.id, math.inf) > actor.revision:  # absent: deleted
+                actor.doubt()
+        await self._refresh([actor for actor in actors if not actor.settled])
         await self._recover()
         await self._evict(older_than=self.settings.session_idle_timeout)
+
+    async def _refresh(self, actors: Sequence[Actor]) -> None:
+        refreshing = [actor.refresh() for actor in actors]
+        for actor, result in zip(
+            actors, await asyncio.gather(*refreshing, return_exceptions=True), strict=True
+        ):
+            if isinstance(result, SessionNotFound):
+                continue  # deleted by another process; its sockets have been told
+            if isinstance(result, Exception):
+                log.warning("session not refreshed", session=actor.key.id, error=repr(result))
 
     async def _forget(self) -> None:
         settings = self.settings

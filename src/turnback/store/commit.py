@@ -145,15 +145,13 @@ def _guard(s: _Statement, commit: Commit) -> str:
     match commit.guard:
         case Idle(revision, _):
             return f" and revision = {s.arg(revision, 'bigint')} and state = 'AVAILABLE'"
-        case Holder(fence, head_step):
+        case Holder(fence, head_step) | Takeover(fence, head_step):
             return (
                 f" and fence = {s.arg(fence, 'bigint')} and head_step = {s.arg(head_step, 'uuid')}"
                 " and state <> 'AVAILABLE'"
             )
         case Generating():
             return " and state = 'GENERATING'"
-        case Takeover(fence):
-            return f" and fence = {s.arg(fence, 'bigint')} and state <> 'AVAILABLE'"
         case Alive():
             return ""
         case _:

@@ -86,15 +86,21 @@ EVENTS = """select event_seq, type, data from session_events
 where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
     and event_seq <= $4::bigint order by event_seq"""
 
+SETTLED = "select from sessions where root_id = $1::uuid and id = $2::uuid for update"
+
 WAS_COMMITTED = """select exists (select from session_events
 where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
     and commit_id = $4::uuid)"""
+
+REVISIONS = """select id, revision from sessions
+where root_id = any($1::uuid[]) and id = any($2::uuid[]) and deleted_at is null"""
 
 REQUEST = """select fingerprint, answer, event_seq from session_requests
 where root_id = $1::uuid and session_id = $2::uuid and principal = $3::text
     and request_id = $4::text"""
 
-HEARTBEAT = """update run_leases set heartbeat_at = clock_timestamp() where node_id = $1::uuid"""
+HEARTBEAT = """update run_leases set heartbeat_at = clock_timestamp()
+where root_id = any($1::uuid[]) and session_id = any($2::uuid[]) and node_id = $3::uuid"""
 
 ENDED_LEASES = """select root_id, session_id from run_leases
 where heartbeat_at < clock_timestamp() - make_interval(secs => $1::float8)
@@ -123,7 +129,7 @@ TRIM_REQUESTS = "delete from session_requests where created_at < $1::timestamptz
 
 EPOCH = "select stream_epoch from installation"
 
-NODE_LOCK = "select pg_advisory_lock(hashtextextended($1::text, 0))"
+NODE_LOCK = "select pg_try_advisory_lock(hashtextextended($1::text, 0))"
 
 
 class RequestTaken(Exception):
@@ -194,19 +200,18 @@ class Dao:
     ) -> SessionKey:
         """A new session with its initial workflow, and nothing said yet."""
         blobs = workflow.blobs()
-        async with self._db.connection() as connection:
-            await connection.execute(
-                CREATE,
-                session_id,
-                principal.project_id,
-                principal.id,
-                name,
-                model,
-                bytes.fromhex(workflow.hash),
-                now,
-                [bytes.fromhex(hash_) for hash_ in blobs],
-                [zstandard.compress(blob) for blob in blobs.values()],
-            )
+        args = (
+            session_id,
+            principal.project_id,
+            principal.id,
+            name,
+            model,
+            bytes.fromhex(workflow.hash),
+            now,
+            [bytes.fromhex(hash_) for hash_ in blobs],
+            [zstandard.compress(blob) for blob in blobs.values()],
+        )
+        await self._write(CREATE, args)
         return SessionKey(session_id, session_id)
 
     async def session(self, principal: Principal, session_id: str) -> SessionRow:
@@ -325,27 +330,29 @@ class Dao:
         `DatabaseUnavailable`, whose `in_doubt` says whether it may have been written.
         """
         text, args = commits.build(commit, max_redo_depth=self._max_redo_depth)
-        hit("commit.before")
         try:
-            async with self._db.connection() as connection:
-                sent: Awaitable[asyncpg.Record | None] = connection.fetchrow(text, *args)
-                if armed("commit.inside"):
-                    sent = asyncio.ensure_future(sent)
-                    await asyncio.sleep(0.001)  # it is under way
-                    hit("commit.inside")
-                row = await sent
+            row = await self._write(text, args)
         except asyncpg.UniqueViolationError as error:
             raise _taken(error) from error
-        hit("commit.after")
         if row is None:
             return None
         return Committed(row["revision"], State(row["state"]), row["fence"])
 
     async def was_committed(self, commit: Commit, *, since: int) -> bool:
-        """Whether a commit whose answer was lost has been written after revision `since`."""
-        return await self._db.run(
-            lambda c: c.fetchval(WAS_COMMITTED, commit.key.root_id, commit.key.id, since, commit.id)
-        )
+        """Whether a commit whose answer was lost has been written after revision `since`.
+
+        The database may be at it still, behind a connection that is gone: its row lock is waited
+        for first, so that the answer is final.
+        """
+        place = (commit.key.root_id, commit.key.id)
+        await self._db.run(lambda c: c.execute(SETTLED, *place))
+        return await self._db.run(lambda c: c.fetchval(WAS_COMMITTED, *place, since, commit.id))
+
+    async def revisions(self, keys: Sequence[SessionKey]) -> dict[str, int]:
+        """The revisions of these sessions now, by id; a deleted one is left out."""
+        roots, ids = [key.root_id for key in keys], [key.id for key in keys]
+        rows = await self._db.run(lambda c: c.fetch(REVISIONS, roots, ids))
+        return {row["id"]: row["revision"] for row in rows}
 
     async def answered(
         self, principal: Principal, key: SessionKey, request_id: str
@@ -382,10 +389,17 @@ class Dao:
             return
         async with domain_errors():
             connection = await asyncpg.connect(
-                self._db.dsn, server_settings={"application_name": "turnback node"}
+                self._db.dsn,
+                timeout=self._db.connect_timeout,
+                command_timeout=self._db.connect_timeout,
+                server_settings={"application_name": "turnback node"},
             )
-            await connection.execute(NODE_LOCK, self.node_id)
-        self._node_connection = connection
+            # Not to be had while a lost connection of ours still holds it: the next beat tries
+            # again, and until then the heartbeats speak for us.
+            if await connection.fetchval(NODE_LOCK, self.node_id):
+                self._node_connection = connection
+            else:
+                await connection.close(timeout=self._db.connect_timeout)
 
     async def drop_node_lock(self) -> None:
         """Let go of the process's lock: it holds no run any more."""
@@ -396,9 +410,10 @@ class Dao:
                 self._node_connection.terminate()
             self._node_connection = None
 
-    async def heartbeat(self) -> None:
-        """Say, by the database's clock, that this process's runs are alive."""
-        await self._db.run(lambda c: c.execute(HEARTBEAT, self.node_id))
+    async def heartbeat(self, keys: Sequence[SessionKey]) -> None:
+        """Say, by the database's clock, that this process's runs of these sessions are alive."""
+        roots, ids = [key.root_id for key in keys], [key.id for key in keys]
+        await self._db.run(lambda c: c.execute(HEARTBEAT, roots, ids, self.node_id))
 
     async def ended_leases(self, *, expiry: float) -> list[SessionKey]:
         """Sessions whose run's holder is gone: expired (seconds), or its process is dead."""
@@ -419,6 +434,19 @@ class Dao:
     async def ping(self) -> None:
         """One round trip. Raises `DatabaseUnavailable`."""
         await self._db.run(lambda c: c.fetchval("select 1"))
+
+    async def _write(self, text: str, args: Sequence[Any]) -> asyncpg.Record | None:
+        """The one way in which anything that a client is told of becomes durable."""
+        hit("commit.before")
+        async with self._db.connection(writes=True) as connection:
+            sent: Awaitable[asyncpg.Record | None] = connection.fetchrow(text, *args)
+            if armed("commit.inside"):
+                sent = asyncio.ensure_future(sent)
+                await asyncio.sleep(0.001)  # it is under way
+                hit("commit.inside")
+            row = await sent
+        hit("commit.after")
+        return row
 
     async def _blobs(self, key: SessionKey, hashes: Iterable[str]) -> dict[str, bytes]:
         wanted = [bytes.fromhex(hash_) for hash_ in hashes]

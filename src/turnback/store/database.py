@@ -1,7 +1,8 @@
 """The connection pool, and what the database's failures mean to everyone else.
 
-SQLSTATEs and lost connections leave this room as `DatabaseUnavailable`; whether the statement
-took effect is then said by its `in_doubt`. Constraint names are the DAO's to translate.
+SQLSTATEs and lost connections leave this room as `DatabaseUnavailable`: `reached` says whether the
+database answered at all, `in_doubt` whether the statement may have taken effect. Constraint names
+are the DAO's to translate.
 """
 
 from __future__ import annotations
@@ -41,23 +42,39 @@ _REFUSED = (
 """The server said no: nothing was committed, and trying again may help."""
 
 
+CLIENT_MARGIN = 5.0
+"""Seconds beyond the server's `statement_timeout` after which a silent server counts as lost."""
+
+
 def lost(error: DatabaseUnavailable) -> bool:
     """Whether the statement under way when this was raised may have been committed."""
     return bool(error.data.get("in_doubt"))
 
 
+def unreachable(error: DatabaseUnavailable) -> bool:
+    """Whether the database did not answer, rather than answer no."""
+    return not error.data.get("reached", False)
+
+
 @asynccontextmanager
-async def domain_errors() -> AsyncIterator[None]:
-    """Turn the driver's failures into `DatabaseUnavailable`; constraint violations pass through."""
+async def domain_errors(*, in_doubt: bool = False) -> AsyncIterator[None]:
+    """Turn the driver's failures into `DatabaseUnavailable`; constraint violations pass through.
+
+    `in_doubt` where something is written in here whose answer may be lost.
+    """
     try:
         yield
     except _REFUSED as error:
         raise DatabaseUnavailable(
-            "The database did not take this; nothing was saved, try again", in_doubt=False
+            "The database did not take this; nothing was saved, try again",
+            reached=True,
+            in_doubt=False,
         ) from error
     except _LOST as error:
         raise DatabaseUnavailable(
-            "The database cannot be reached; try again in a moment", in_doubt=True
+            "The database cannot be reached; try again in a moment",
+            reached=False,
+            in_doubt=in_doubt,
         ) from error
 
 
@@ -74,9 +91,10 @@ async def _keep(connection: asyncpg.Connection) -> None:
 class Database:
     """A pool of connections to one PostgreSQL, opened by `open` and closed by `close`."""
 
-    def __init__(self, pool: asyncpg.Pool, dsn: str) -> None:
+    def __init__(self, pool: asyncpg.Pool, dsn: str, *, connect_timeout: float) -> None:
         self._pool = pool
         self.dsn = dsn
+        self.connect_timeout = connect_timeout
 
     @classmethod
     async def open(
@@ -90,6 +108,7 @@ class Database:
                 min_size=1,
                 max_size=size,
                 timeout=connect_timeout,
+                command_timeout=statement_timeout + CLIENT_MARGIN,
                 init=_prepare,
                 reset=_keep,
                 server_settings={
@@ -99,7 +118,7 @@ class Database:
                     "jit": "off",
                 },
             )
-        return cls(pool, dsn)
+        return cls(pool, dsn, connect_timeout=connect_timeout)
 
     async def close(self) -> None:
         """Close every connection; those in use are cut after a moment."""
@@ -109,10 +128,18 @@ class Database:
             self._pool.terminate()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
-        """A connection from the pool. Raises `DatabaseUnavailable`."""
-        async with domain_errors(), self._pool.acquire() as connection:
-            yield connection
+    async def connection(self, *, writes: bool = False) -> AsyncIterator[Connection]:
+        """A connection from the pool. Raises `DatabaseUnavailable`.
+
+        Where `writes`, a connection that is lost in use leaves what was sent on it in doubt.
+        """
+        async with domain_errors():
+            connection = await self._pool.acquire(timeout=self.connect_timeout)
+        async with domain_errors(in_doubt=writes):
+            try:
+                yield connection
+            finally:
+                await self._pool.release(connection, timeout=self.connect_timeout)
 
     async def run(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """`act` on a connection; a read that met a dead pooled connection is tried once more."""

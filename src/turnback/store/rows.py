@@ -87,9 +87,13 @@ class Generating:
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """A run whose holder is dead: its fence is still `fence`, and is raised."""
+    """A run whose holder is dead: its fence is still `fence`, and is raised.
+
+    HEAD is compared too: a statement of the dead holder may still have been under way.
+    """
 
     fence: int
+    head_step: str
 
 
 @dataclass(frozen=True, slots=True)
