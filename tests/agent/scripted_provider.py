@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,6 +116,7 @@ class ScriptedProvider:
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     streaming: int = 0
+    improvise: Callable[[], Answer | Refusal | _Hang] | None = None
 
     def will(self, *answers: Iterable[Item] | Answer | Refusal | _Hang) -> None:
         """Set the script, and forget what was asked before."""
@@ -132,9 +133,12 @@ class ScriptedProvider:
         self.requests.append(await request.json())
         self.asked.set()
         self.headers.append(dict(request.headers))
-        if not self.script:
+        if self.script:
+            step = self.script.pop(0)
+        elif self.improvise is not None:
+            step = self.improvise()
+        else:
             return JSONResponse({"error": {"message": "the script is over"}}, status_code=410)
-        step = self.script.pop(0)
         if isinstance(step, Refusal):
             return JSONResponse(
                 {"error": {"message": step.message}},

@@ -18,12 +18,13 @@ WAIT = 15.0
 
 
 class Client:
-    """One socket. `frames` are all frames seen, in order; `steps` as a client upserts them."""
+    """One socket. `frames` are all frames seen, in order, `texts` the same as they came."""
 
     def __init__(self, url: str, *, v1: bool = True, **options: Any) -> None:
         self.url = url
         self.v1 = v1
         self.frames: list[Frame] = []
+        self.texts: list[str] = []
         self.closed: int | None = None
         self._options = options
         self._taken = 0
@@ -47,6 +48,7 @@ class Client:
     async def _read(self) -> None:
         try:
             async for text in self._socket:
+                self.texts.append(str(text))
                 self.frames.append(orjson.loads(text))
                 self._arrived.set()
         except ConnectionClosed:
