@@ -205,6 +205,25 @@ def test_members_of_an_operator_are_set_and_taken_away_in_place() -> None:
     assert list(after) == [*(name for name in before if name != "viewResult"), "note"]
 
 
+@pytest.mark.parametrize("value", [1.0, True, 2])
+def test_an_edit_from_one_to_what_python_takes_for_one_is_made(value: object) -> None:
+    end_ = {"operatorID": "a"}
+    ones = {
+        "operators": [{"operatorID": "a", "n": 1}],
+        "links": [{"linkID": "l", "source": end_, "target": end_, "n": 1}],
+        "commentBoxes": [{"commentBoxID": "c", "n": 1}],
+        "settings": {"n": 1},
+    }
+    after = make(
+        load(ones, **LIMITS),
+        {"op": "changeOperator", "operatorID": "a", "set": {"n": value}},
+        {"op": "changeLink", "linkID": "l", "set": {"n": value}},
+        {"op": "changeComment", "commentBoxID": "c", "set": {"n": value}},
+        {"op": "changeSettings", "set": {"n": value}},
+    )
+    assert after.encoded() == orjson.dumps(ones).replace(b'"n":1', b'"n":' + orjson.dumps(value))
+
+
 def test_a_removed_operator_takes_its_links_and_its_position_and_nothing_else() -> None:
     after = make(JOIN, {"op": "removeOperator", "operatorID": "join"})
     assert [link_["linkID"] for link_ in after.links] == ["link-1", "link-2"]

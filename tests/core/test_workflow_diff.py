@@ -213,6 +213,32 @@ def test_edits_touch_all_that_they_change(before: Workflow, wanted: Sequence[Edi
     assert touches(kept, before) >= changed
 
 
+def test_a_removed_operator_touches_its_links_and_a_redirected_link_both_its_ends() -> None:
+    assert touches(edits(remove("join")), JOIN) == {
+        ("operator", "join"),
+        ("position", "join"),
+        ("link", "since_2015 output-0 -> join input-0"),
+        ("link", "load_trips output-0 -> join input-1"),
+        ("link", "join output-0 -> lengths input-0"),
+    }
+    twice = edits(
+        {"op": "changeLink", "linkID": "link-3", "set": add_link("load_trips", "join")["link"]},
+        {"op": "changeLink", "linkID": "link-3", "set": add_link("load_stations", "join")["link"]},
+        {"op": "addLink", "link": {"linkID": "mine", **add_link("join", "since_2015")["link"]}},
+        {"op": "changeLink", "linkID": "mine", "set": add_link("join", "opened_year")["link"]},
+    )
+    assert touches(twice, JOIN) == {
+        ("link", "since_2015 output-0 -> join input-0"),
+        ("link", "load_trips output-0 -> join input-0"),
+        ("link", "load_stations output-0 -> join input-0"),
+        ("link", "join output-0 -> since_2015 input-0"),
+        ("link", "join output-0 -> opened_year input-0"),
+    }
+    assert ("link", "load_stations output-0 -> join input-0") in touches(
+        (*twice[1:2], *edits(remove("join"))), JOIN
+    )
+
+
 @several
 @given(workflows(), edit_lists())
 def test_what_edits_touch_can_be_asked_before_they_are_known_to_fit(

@@ -61,6 +61,7 @@ def apply(
     for index, edit in enumerate(edits):
         try:
             draft.make(edit, ("edits", index))
+            draft.note_members()
         except (InvalidEdit, InvalidWorkflow) as error:
             data = {**error.data, "index": index, "op": edit.op}
             raise InvalidEdit(error.message, **data) from None
@@ -96,7 +97,7 @@ class _Draft:
         self._ends = Counter(map(link_ends, self.links.values()))
 
     def document(self) -> dict[str, Any]:
-        """The document as edited: a member that it did not have comes last, if it is needed."""
+        """The document as edited."""
         edited = {
             "operators": list(self.operators.values()),
             "operatorPositions": self.positions,
@@ -104,8 +105,19 @@ class _Draft:
             "commentBoxes": list(self.comments.values()),
             "settings": self.settings,
         }
-        needed = {name: v for name, v in edited.items() if v or name in self._content}
-        return self._content | needed
+        return self._content | {n: value for n, value in edited.items() if n in self._content}
+
+    def note_members(self) -> None:
+        """A member that the document did not have comes last, once an edit has needed it."""
+        for name, items in (
+            ("operators", self.operators),
+            ("operatorPositions", self.positions),
+            ("links", self.links),
+            ("commentBoxes", self.comments),
+            ("settings", self.settings),
+        ):
+            if items:
+                self._content.setdefault(name, items)
 
     def make(self, edit: Edit, path: Path) -> None:
         match edit:
