@@ -104,13 +104,15 @@ def _delta(delta: Delta) -> dict[str, Any]:
 def snapshot(
     view: View,
     records: Mapping[str, Record],
-    tree: Tree,
+    branches: list[dict[str, Any]],
     *,
     epoch: str,
-    choices: int,
     reset: bool,
 ) -> str:
-    """The first frame of a v1 socket: light steps, no contents but the one at HEAD."""
+    """The first frame of a v1 socket: light steps, no contents but the one at HEAD.
+
+    `branches` are the `partings` of the same instant as `view`.
+    """
     frame: dict[str, Any] = {
         "type": "WsServerSnapshotEvent",
         "state": view.state,
@@ -121,7 +123,7 @@ def snapshot(
         "eventSeq": view.revision,
         "streamEpoch": epoch,
         "name": view.name,
-        "branches": partings(view, tree, choices=choices),
+        "branches": branches,
         "redoDepth": view.redo_depth,
         "stepsCursor": view.path[0].id if view.older else None,
         "partial": None,

@@ -16,12 +16,16 @@ from turnback.core.edits import Edit
 from turnback.core.errors import (
     ContentRequired,
     InvalidFormat,
+    InvalidWorkflow,
     MessageIdRequired,
     NotAvailable,
+    TooLarge,
     TurnbackError,
     UnknownType,
 )
 from turnback.core.principal import Principal
+from turnback.core.values import DEEPEST, check
+from turnback.core.values import parse as parse_json
 from turnback.sessions.commands import (
     Asked,
     Checkout,
@@ -129,8 +133,8 @@ class Unparsed(TurnbackError):
 def parse(text: str | bytes, *, principal: Principal, v1: bool, max_edits: int) -> Asked:
     """A frame as a command. Raises `Unparsed`, which carries the typed error."""
     try:
-        frame = orjson.loads(text)
-    except orjson.JSONDecodeError:
+        frame = parse_json(text.encode() if isinstance(text, str) else text)
+    except ValueError:
         raise Unparsed(InvalidFormat("Invalid message format"), None) from None
     return parse_object(frame, principal=principal, v1=v1, max_edits=max_edits)
 
@@ -139,9 +143,9 @@ def parse_object(frame: object, *, principal: Principal, v1: bool, max_edits: in
     """As `parse`, of what has been read as JSON already."""
     if not isinstance(frame, dict):
         raise Unparsed(InvalidFormat("Invalid message format"), None)
-    named = frame.get("requestId")
-    request_id = named if isinstance(named, str) and 0 < len(named) <= 200 else None
+    request_id = _named(frame)
     try:
+        _check_held(frame)
         model = _validated(frame, V1_TYPES if v1 else BASE_TYPES, v1=v1)
         command = _command(model, max_edits=max_edits)
     except TurnbackError as error:
@@ -153,6 +157,26 @@ def parse_object(frame: object, *, principal: Principal, v1: bool, max_edits: in
         fingerprint=_fingerprint(frame) if v1 and model.requestId else b"",
         expected_head_id=model.expectedHeadId if v1 else None,
     )
+
+
+def _named(frame: dict[str, Any]) -> str | None:
+    """The frame's `requestId`, where it is fit to be said again."""
+    named = frame.get("requestId")
+    if not isinstance(named, str) or not 0 < len(named) <= 200:
+        return None
+    try:
+        check(named, (), 0)
+    except InvalidWorkflow:
+        return None
+    return named
+
+
+def _check_held(frame: dict[str, Any]) -> None:
+    """Refuse what can be neither stored nor said again: NUL, numbers beyond 64 bits, and such."""
+    try:
+        check(frame, (), DEEPEST)
+    except InvalidWorkflow as error:
+        raise InvalidFormat("Invalid message format", reason=error.message, **error.data) from None
 
 
 def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any:
@@ -201,8 +225,10 @@ def _command(model: Any, *, max_edits: int) -> Command:
             return Checkout(model.stepId)
         case WsClientEditWorkflowCommand():
             if len(model.edits) > max_edits:
-                raise InvalidFormat(
-                    f"One command may hold {max_edits} edits (`max_edits`)", limit="max_edits"
+                raise TooLarge(
+                    f"One command may hold {max_edits} edits (`max_edits`)",
+                    limit="max_edits",
+                    value=max_edits,
                 )
             return EditWorkflow(model.baseHeadId, tuple(model.edits))
         case _:

@@ -64,6 +64,7 @@ def install(app: FastAPI) -> None:
         answer.status_code = error.status_code
         answer.body = orjson.dumps(problem(failed) | {"status": error.status_code, "title": phrase})
         answer.headers["content-length"] = str(len(answer.body))
+        answer.headers.update(error.headers or {})  # `Allow`, where it is the method
         return answer
 
     async def unexpected(request: Request, error: Exception) -> Response:

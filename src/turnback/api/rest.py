@@ -18,10 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from turnback import __version__
 from turnback.api import encode
 from turnback.api.frames import V1_TYPES, Unparsed, parse_object
-from turnback.core.errors import BadInput, InvalidFormat, PreconditionFailed, TooLarge
+from turnback.core.errors import BadInput, InvalidFormat, PreconditionRequired, TooLarge
 from turnback.core.lineage import ROOT_ID
 from turnback.core.operators import CATALOG
 from turnback.core.principal import LOCAL, Principal
+from turnback.core.values import parse
 from turnback.core.workflow import EMPTY, Diff, Workflow, diff, load, load_json
 from turnback.sessions.actor import Actor
 from turnback.sessions.commands import Asked, Change, Delete, PutWorkflow
@@ -115,9 +116,9 @@ async def _body(request: Request) -> bytes:
 async def _object(request: Request) -> dict[str, Any]:
     body = await _body(request)
     try:
-        parsed = orjson.loads(body or b"{}")
-    except orjson.JSONDecodeError as error:
-        raise InvalidFormat(f"The body is not JSON: {error.msg}") from None
+        parsed = parse(body or b"{}")
+    except ValueError as error:
+        raise InvalidFormat(f"The body is not JSON: {error}") from None
     if not isinstance(parsed, dict):
         raise InvalidFormat("The body must be a JSON object")
     return parsed
@@ -136,6 +137,21 @@ def _json(value: Any, *, status: int = 200, headers: dict[str, str] | None = Non
     return Response(
         orjson.dumps(value), status_code=status, media_type="application/json", headers=headers
     )
+
+
+def _page_size(request: Request, limit: int) -> int:
+    most = _sessions(request).settings.page_limit
+    if limit > most:
+        raise BadInput(
+            f"A page may have {most} rows (`page_limit`)", limit="page_limit", value=most
+        )
+    return limit
+
+
+def _etags(header: str, *, weak: bool) -> list[str]:
+    """The tags that `If-Match` or `If-None-Match` lists; weak ones where they count."""
+    tags = [tag.strip() for tag in header.split(",")]
+    return [tag.removeprefix("W/").strip('"') for tag in tags if weak or not tag.startswith("W/")]
 
 
 def _limits(settings: Settings) -> dict[str, int]:
@@ -200,12 +216,13 @@ async def list_sessions(
     q: Annotated[str | None, Query(max_length=200)] = None,
     archived: bool = False,
     cursor: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    limit: Annotated[int, Query(ge=1)] = 50,
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""
     if cursor is not None and not is_id(cursor):
         raise BadInput("`cursor` is not one of this server's; begin again without it")
     query = (q or "").replace("\x00", "") or None
+    limit = _page_size(request, limit)
     rows = await _sessions(request).dao.sessions(
         _principal(request), query=query, archived=archived, before=cursor, limit=limit + 1
     )
@@ -292,13 +309,14 @@ async def steps(
     request: Request,
     session_id: str,
     before: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
+    limit: Annotated[int, Query(ge=1)] = 50,
     all: bool = False,
 ) -> Response:
     """The visible path, or with `all` every step, in pages from the newest; each oldest first.
 
     `before` is the `next_cursor` of the page before: a step's id, which stays good when HEAD moves.
     """
+    limit = _page_size(request, limit)
     actor = await _actor(request, session_id)
     tree = actor.tree
     if all:
@@ -335,26 +353,24 @@ async def branches(request: Request, session_id: str) -> Response:
     """Where lines part: for each such step, the lines that follow it and the tip of each."""
     actor = await _actor(request, session_id)
     tree = actor.tree
-    parting = {parent: lines for parent, lines in tree.children.items() if len(lines) > 1}
-    ids = [line for lines in parting.values() for line in lines]
-    records = {
-        record.step.id: record
-        for record in await _sessions(request).dao.records(_principal(request), actor.key, ids)
+    parted = {
+        line: {
+            "step_id": line,
+            "parent_id": parent,
+            "turn_id": tree.steps[line].turn_id,
+            "tip": tree.tip(line),
+            "on_path": tree.is_visible(tree.steps[line]),
+        }
+        for parent, lines in tree.children.items()
+        if len(lines) > 1
+        for line in lines
     }
+    records = await _sessions(request).dao.records(_principal(request), actor.key, list(parted))
     return _json(
         {
             "branches": [
-                {
-                    "step_id": line,
-                    "parent_id": parent,
-                    "turn_id": tree.steps[line].turn_id,
-                    "content": orjson.loads(records[line].payload)["content"][:200],
-                    "tip": tree.tip(line),
-                    "on_path": tree.is_visible(tree.steps[line]),
-                }
-                for parent, lines in parting.items()
-                for line in lines
-                if line in records
+                parted[record.step.id] | {"content": orjson.loads(record.payload)["content"][:200]}
+                for record in records
             ]
         }
     )
@@ -376,7 +392,8 @@ async def get_workflow(request: Request, session_id: str) -> Response:
     """The workflow at HEAD: the save. Its `ETag` is its content address."""
     actor = await _actor(request, session_id)
     workflow = await actor.workflow_of(actor.tree.workflow)
-    if request.headers.get("if-none-match") == f'"{workflow.hash}"':
+    known = _etags(request.headers.get("if-none-match", ""), weak=True)
+    if workflow.hash in known or "*" in known:
         return Response(status_code=304, headers={"etag": f'"{workflow.hash}"'})
     return _document(workflow)
 
@@ -386,12 +403,13 @@ async def put_workflow(request: Request, session_id: str) -> Response:
     """Put a host application's document in place of the one that `If-Match` names; 204 if equal."""
     match = request.headers.get("if-match")
     if match is None:
-        raise PreconditionFailed("Send `If-Match` with the `ETag` of the workflow you read")
+        raise PreconditionRequired("Send `If-Match` with the `ETag` of the workflow you read")
     sessions, principal = _sessions(request), _principal(request)
     workflow = load_json(await _body(request), **_limits(sessions.settings))
     actor = await _actor(request, session_id)
-    asked = Asked(PutWorkflow(workflow, match.strip('"')), principal)
-    done = await actor.ask(asked)
+    known, here = _etags(match, weak=False), actor.tree.workflow
+    made_on = here if here in known or "*" in known else known[0] if known else ""
+    done = await actor.ask(Asked(PutWorkflow(workflow, made_on), principal))
     if done.turn_id is None:
         return Response(status_code=204)
     return _json({"headId": done.head_id, "eventSeq": done.event_seq, "turnId": done.turn_id})

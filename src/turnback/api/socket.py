@@ -106,10 +106,10 @@ class _Connection:
     # -- the first frames
 
     async def _opening(self, revision: int) -> list[str]:
-        view = self._actor.view(steps=self._settings.snapshot_steps if self._v1 else None)
-        tree = self._actor.tree
         if not self._v1:
             return [await self._base_snapshot()]
+        view = self._actor.view(steps=self._settings.snapshot_steps)
+        branches = encode.partings(view, self._actor.tree, choices=self._settings.branch_choices)
         asked = self._websocket.query_params.get("since")
         epoch = self._websocket.query_params.get("epoch")
         reset = False
@@ -128,9 +128,8 @@ class _Connection:
             encode.snapshot(
                 view,
                 {record.step.id: record for record in records},
-                tree,
+                branches,
                 epoch=self._sessions.epoch,
-                choices=self._settings.branch_choices,
                 reset=reset,
             )
         ]

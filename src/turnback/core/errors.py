@@ -7,7 +7,8 @@ what a program needs (never a secret, never bytes of another session).
     TurnbackError
       Refusal              the command cannot be carried out now; nothing has changed
         Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, RequestConflict,
-        PreconditionFailed, BranchLimit, Archived, NotAvailable, Draining, QueueFull
+        PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
+        Draining, QueueFull
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep
       BadInput             the caller's words are wrong
@@ -90,6 +91,13 @@ class PreconditionFailed(Refusal):
 
     code = "precondition_failed"
     status = 412
+
+
+class PreconditionRequired(Refusal):
+    """A write that must say which content it is made on, and does not (no `If-Match`)."""
+
+    code = "precondition_required"
+    status = 428
 
 
 class BranchLimit(Refusal):
