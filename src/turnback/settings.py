@@ -18,7 +18,9 @@ Seconds = Annotated[float, Field(gt=0)]
 class Settings(BaseSettings):
     """What an administrator can set. Units are in the names or the comments beside them."""
 
-    model_config = SettingsConfigDict(env_prefix="TURNBACK_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TURNBACK_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     # -- where and how it serves
     host: str = "127.0.0.1"
