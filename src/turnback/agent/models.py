@@ -19,10 +19,7 @@ from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
-from pydantic_ai.models.openai import OpenAIChatModel
-from pydantic_ai.profiles.openai import OpenAIModelProfile
 from pydantic_ai.providers import Provider, infer_provider_class
-from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent import offline
@@ -100,6 +97,11 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
 
 
 def _chat_completions(model_name: str, base_url: str, key: str | None) -> Model:
+    # The client costs half a second to import, which the offline model need not wait for.
+    from pydantic_ai.models.openai import OpenAIChatModel
+    from pydantic_ai.profiles.openai import OpenAIModelProfile
+    from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
     # A stream that ends without a finish reason was cut: its text is not the model's answer.
     profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
     provider = OpenAICompatibleProvider(
