@@ -174,6 +174,7 @@ async def test_a_reverted_prompt_never_takes_the_place_of_a_draft(
     await expect(desk.composer).to_have_value("half a thought")
     await desk.page.reload()
     await expect(desk.redo).to_be_enabled()
+    await expect(desk.dock).to_contain_text("Reverted to before “Load sales.csv”")
     await expect(desk.composer).to_have_value("half a thought")
     await desk.redo.click()
     await expect(desk.prompts).to_have_text(["Load sales.csv"])
@@ -200,6 +201,7 @@ async def test_several_reverts_are_redone_one_by_one_or_all_at_once(
     await expect(desk.prompts).to_have_count(1)
     await desk.page.keyboard.press("Alt+Shift+Z")
     await expect(desk.prompts).to_have_count(0)
+    await expect(desk.dock).to_contain_text("2 reverts can be redone")
     await desk.dock.get_by_role("button", name="Redo all").click()
     await expect(desk.prompts).to_have_text(prompts)
     await expect(desk.operators).to_have_count(3)
@@ -221,6 +223,9 @@ async def test_lines_part_after_a_revert_and_can_be_visited(service: Service, de
     await expect(desk.prompts).to_have_text(["Load sales.csv", "Sort by amount"])
     await expect(picker.get_by_role("button", name="Earlier line")).to_be_disabled()
     await expect(desk.operators).to_have_count(2)
+    await desk.page.locator("[role=log]").focus()
+    await desk.page.keyboard.press("Alt+ArrowRight")
+    await expect(desk.prompts).to_have_text(["Load sales.csv", "Keep the first 10 rows"])
 
 
 async def drag(page: Page, locator: Any, dx: int, dy: int) -> None:
@@ -300,6 +305,7 @@ async def test_operators_are_placed_connected_set_and_removed_by_hand(
     await inspector.get_by_label("Name").fill("Large ones")
     await inspector.get_by_label("Name").press("Enter")
     await expect(desk.operator("Large ones")).to_contain_text("amount > 100")
+    await expect(desk.prompts).to_have_count(8)  # three edits before, and one for each field left
     stored = json.loads(await service.workflow(session_id))["operators"][1]
     assert stored["operatorProperties"]["predicates"] == [
         {"attribute": "amount", "condition": ">", "value": "100"}

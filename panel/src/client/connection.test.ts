@@ -127,6 +127,16 @@ describe("Connection", () => {
     expect(newest().url).toContain("since=4");
   });
 
+  it("does not send again what was too large", async () => {
+    newest().accept();
+    const answer = connection.send({ type: "WsClientPromptCommand", content: "much" });
+    newest().drop(1009);
+    await expect(answer).rejects.toMatchObject({ code: "too_large" });
+    vi.advanceTimersByTime(BACKOFF[0] * 1.25);
+    newest().accept();
+    expect(newest().sent).toEqual([]);
+  });
+
   it("gives up, with the reason, when the session is gone", () => {
     newest().accept();
     newest().drop(4410);

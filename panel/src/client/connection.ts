@@ -20,6 +20,8 @@ export type ConnectionStatus =
   /** No further tries: the reason is a sentence for a person. */
   | { phase: "closed"; code: number; reason: string };
 
+const TOO_LARGE = 1009;
+
 const FINAL: Readonly<Record<number, string>> = {
   4401: "The right to connect has expired. Sign in again.",
   4403: "You no longer have access to this session.",
@@ -164,6 +166,10 @@ export class Connection {
       return;
     }
     const pause = BACKOFF[Math.min(this.attempt, BACKOFF.length - 1)] ?? 0;
+    if (code === TOO_LARGE) {
+      // Sent again, it would close the next socket too.
+      this.refuseAll(new Problem("This is larger than the server takes.", "too_large", 0));
+    }
     // Spread the tries of many pages after one restart.
     const delay = pause * (0.75 + Math.random() / 2);
     this.attempt += 1;

@@ -44,9 +44,9 @@ export interface Fork {
 }
 
 /** Every fork, by the step that its lines leave. */
-export function forksOf(state: SessionState): ReadonlyMap<string, Fork> {
+export function forksOf(all: readonly Branch[]): ReadonlyMap<string, Fork> {
   const forks = new Map<string, Branch[]>();
-  for (const branch of state.branches) {
+  for (const branch of all) {
     forks.set(branch.parentId, [...(forks.get(branch.parentId) ?? []), branch]);
   }
   const result = new Map<string, Fork>();
@@ -63,15 +63,36 @@ export function forksOf(state: SessionState): ReadonlyMap<string, Fork> {
   return result;
 }
 
-/** The prompt that Redo would bring back first, when this client knows it. */
+/** The tip of the line `by` places from the shown one, at the newest fork of the path that has it. */
+export function neighbourLine(
+  path: readonly Step[],
+  forks: ReadonlyMap<string, Fork>,
+  by: 1 | -1,
+): string | null {
+  for (const step of path.toReversed()) {
+    const lines = forks.get(step.parentId)?.lines ?? [];
+    const at = lines.findIndex((line) => line.stepId === step.id);
+    const next = at < 0 ? undefined : lines[at + by];
+    if (next) return next.tip;
+  }
+  return null;
+}
+
+/**
+ * The prompt that Redo would bring back first, when this client knows it: from the reverts that it
+ * saw, or, after a reload, because only one line goes on from HEAD.
+ */
 export function redoPrompt(state: SessionState): Step | null {
+  if (!state.canRedo) return null;
   let prompt: Step | null = null;
   let step = state.steps.get(state.redoTrail.at(-1) ?? "");
   while (step && step.id !== state.headId) {
     if (step.role === "user") prompt = step;
     step = state.steps.get(step.parentId);
   }
-  return prompt;
+  if (prompt !== null) return prompt;
+  const next = [...state.steps.values()].filter((one) => one.parentId === state.headId);
+  return next.length === 1 && next[0]?.role === "user" ? next[0] : null;
 }
 
 /** What a turn that this client has not loaded to its start is called. */

@@ -73,6 +73,7 @@ export const INITIAL: SessionState = {
 /** What comes from REST rather than from the socket. */
 export type LocalAction =
   | { type: "steps"; steps: Step[]; cursor: string | null }
+  | { type: "otherSteps"; steps: Step[] }
   | { type: "branches"; branches: Branch[] }
   | { type: "archived"; archived: boolean }
   | { type: "workflow"; stepId: string; workflow: Workflow };
@@ -117,11 +118,10 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
     case "WsServerErrorEvent":
     case "WsServerAckEvent":
       return state;
-    case "steps": {
-      const steps = new Map(frame.steps.map((step) => [step.id, step]));
-      for (const [id, step] of state.steps) steps.set(id, step);
-      return { ...state, steps, olderCursor: frame.cursor };
-    }
+    case "steps":
+      return { ...state, steps: merged(state, frame.steps), olderCursor: frame.cursor };
+    case "otherSteps":
+      return { ...state, steps: merged(state, frame.steps) };
     case "branches":
       return { ...state, branches: frame.branches };
     case "archived":
@@ -133,6 +133,10 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       // A frame of a later server: not for this client.
       return state;
   }
+}
+
+function merged(state: SessionState, steps: Step[]): ReadonlyMap<string, Step> {
+  return new Map([...steps.map((step) => [step.id, step] as const), ...state.steps]);
 }
 
 function seen(state: SessionState, eventSeq: number): boolean {

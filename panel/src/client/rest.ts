@@ -127,6 +127,12 @@ export async function getSteps(
   return { steps: page.steps.map(stepFromRest), cursor: page.next_cursor };
 }
 
+/** The newest steps of every line, visible or not. */
+export async function getNewestSteps(id: string): Promise<Step[]> {
+  const page = await json<RestStepPage>("GET", `${session(id)}/steps?all=true&limit=200`);
+  return page.steps.map(stepFromRest);
+}
+
 export async function getBranches(id: string): Promise<Branch[]> {
   const { branches } = await json<RestBranches>("GET", `${session(id)}/branches`);
   return branches.map((branch) => ({

@@ -5,7 +5,7 @@ import { Connection, newRequestId, type ConnectionStatus } from "./connection";
 import { applyEdits, invert } from "./edits";
 import { isWhole, visiblePath } from "./paths";
 import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer";
-import { getBranches, getSession, getSteps, patchSession, Problem, workflowAt } from "./rest";
+import { getBranches, getNewestSteps, getSession, getSteps, patchSession, Problem, workflowAt } from "./rest";
 import {
   ROOT_STEP,
   type AckEvent,
@@ -70,7 +70,11 @@ export class Session {
   private readonly listeners = new Set<() => void>();
   private readonly connection: Connection;
   private view: View;
-  private asked: { path: string | null; workflow: string | null } = { path: null, workflow: null };
+  private asked: Record<"path" | "workflow" | "redo", string | null> = {
+    path: null,
+    workflow: null,
+    redo: null,
+  };
   private branchesTimer: ReturnType<typeof setTimeout> | null = null;
 
   constructor(
@@ -284,6 +288,8 @@ export class Session {
 
   private receive(frame: ServerFrame): void {
     if (frame.type === "WsServerErrorEvent") {
+      // The close code that follows says it, and for good.
+      if (frame.code === "session_not_found") return;
       this.onProblem(new Problem(frame.error, frame.code, 0, frame.data));
       return;
     }
@@ -304,6 +310,7 @@ export class Session {
     this.state = reduce(this.state, action);
     this.fetchPath();
     this.fetchWorkflow();
+    this.fetchRedo();
   }
 
   /** Older steps of the visible path. */
@@ -327,6 +334,20 @@ export class Session {
         this.publish();
       },
       (problem: Problem) => this.onProblem(problem),
+    );
+  }
+
+  /** After a reload there is something to redo, and the snapshot does not say what. */
+  private fetchRedo(): void {
+    const { headId, canRedo, redoTrail } = this.state;
+    if (!canRedo || redoTrail.length > 0 || this.asked.redo === headId) return;
+    this.asked.redo = headId;
+    void getNewestSteps(this.id).then(
+      (steps) => {
+        this.apply({ type: "otherSteps", steps });
+        this.publish();
+      },
+      () => undefined, // the dock then does not name it
     );
   }
 

@@ -5,7 +5,7 @@ import { memo } from "react";
 
 import type { Port } from "../../client/types";
 import { digest } from "./digest";
-import type { OperatorFlowNode } from "./flow";
+import { operatorName, type OperatorFlowNode } from "./flow";
 import { Glyph } from "./Glyph";
 import { lineOf } from "./lines";
 
@@ -37,7 +37,7 @@ function Ports({ ports, kind }: { ports: Port[]; kind: "source" | "target" }) {
 export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<OperatorFlowNode>) {
   const { operator, inputs, outputs, fresh } = data;
   const detail = digest(operator);
-  const name = operator.customDisplayName?.trim() || operator.operatorType;
+  const name = operatorName(operator);
   return (
     <div
       className="operator"
@@ -54,7 +54,7 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
           {name}
         </div>
         <div className="operator-type">
-          <span>{operator.operatorType}</span>
+          {name !== operator.operatorType && <span>{operator.operatorType}</span>}
           <code title={operator.operatorID}>{operator.operatorID}</code>
         </div>
         {detail !== null && (

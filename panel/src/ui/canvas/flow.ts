@@ -20,6 +20,10 @@ export function commentNodeId(box: CommentBox): string {
   return COMMENT + box.commentBoxID;
 }
 
+export function operatorName(operator: Operator): string {
+  return operator.customDisplayName?.trim() || operator.operatorType;
+}
+
 export function toNodes(
   workflow: Workflow,
   positions: ReadonlyMap<string, Point>,
@@ -33,6 +37,7 @@ export function toNodes(
       id: operator.operatorID,
       type: "operator",
       position: positions.get(operator.operatorID) ?? { x: 0, y: 0 },
+      ariaLabel: `${operatorName(operator)}, ${operator.operatorType}, ${operator.operatorID}`,
       data: {
         operator,
         inputs: withPorts(operator.inputPorts, used?.inputs),
@@ -44,6 +49,7 @@ export function toNodes(
   const comments = (workflow.commentBoxes ?? []).map((box): FlowNode => ({
     id: commentNodeId(box),
     type: "comment",
+    ariaLabel: `Note: ${box.comments?.[0]?.content ?? ""}`,
     position: {
       x: toNumber(box.commentBoxPosition?.x),
       y: toNumber(box.commentBoxPosition?.y),

@@ -1,8 +1,8 @@
 // The conversation at HEAD, following its end until the reader scrolls away from it.
 
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 
-import { forksOf, isWhole, type Turn } from "../../client/paths";
+import { isWhole, type Fork, type Turn } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
 import type { Step } from "../../client/types";
 import { DownIcon } from "../icons";
@@ -18,6 +18,7 @@ export function Conversation({
   state,
   path,
   turns,
+  forks,
   blocked,
   onRevert,
   onCheckout,
@@ -27,6 +28,7 @@ export function Conversation({
   state: SessionState;
   path: Step[];
   turns: Turn[];
+  forks: ReadonlyMap<string, Fork>;
   blocked: string | null;
   onRevert: (turn: Turn) => void;
   onCheckout: (stepId: string) => void;
@@ -38,7 +40,6 @@ export function Conversation({
   const [loadingOlder, setLoadingOlder] = useState(false);
   // Height before older turns came, so that what is read stays where it is.
   const heightBefore = useRef<number | null>(null);
-  const forks = useMemo(() => forksOf(state), [state.branches, state.steps]);
   const { streaming } = state;
   const working = state.agent === "GENERATING" || state.agent === "STOPPING";
   const ends = forks.get(state.headId);
@@ -100,7 +101,9 @@ export function Conversation({
         }}
       >
         {!state.ready && <div className="log-waiting" aria-hidden="true" />}
-        {empty && !ends && <EmptyConversation onExample={onExample} />}
+        {empty && !ends && (
+          <EmptyConversation operators={state.workflow.operators ?? []} onExample={onExample} />
+        )}
         {!whole && state.olderCursor !== null && (
           <button
             type="button"

@@ -1,12 +1,28 @@
 // What the conversation shows before its first message.
 
-const EXAMPLES = [
-  "Build a sales report",
-  "Add a CSV scan of sales.csv",
-  "Add a Filter on amount > 100 after the CSV scan",
-];
+import type { Operator } from "../../client/types";
+import { operatorName } from "../canvas/flow";
 
-export function EmptyConversation({ onExample }: { onExample: (text: string) => void }) {
+/** Requests that fit the workflow, for the person's first one. */
+function examples(operators: readonly Operator[]): string[] {
+  const source = operators.find((operator) => (operator.inputPorts ?? []).length === 0);
+  if (source) {
+    return [
+      "Show the canvas",
+      `Add a filter on amount > 100 after "${operatorName(source)}"`,
+      "Keep the first 10 rows",
+    ];
+  }
+  return ["Build a sales report", "Load sales.csv", "Load orders.csv then sort by amount"];
+}
+
+export function EmptyConversation({
+  operators,
+  onExample,
+}: {
+  operators: readonly Operator[];
+  onExample: (text: string) => void;
+}) {
   return (
     <div className="empty-conversation">
       <h2>What should the workflow do?</h2>
@@ -15,7 +31,7 @@ export function EmptyConversation({ onExample }: { onExample: (text: string) => 
         any message, and forward again.
       </p>
       <ul>
-        {EXAMPLES.map((text) => (
+        {examples(operators).map((text) => (
           <li key={text}>
             <button type="button" className="example" onClick={() => onExample(text)}>
               {text}

@@ -28,7 +28,7 @@ export function RedoDock({
       <p>
         {prompt ? (
           <>
-            Reverted to before <q>{firstWords(prompt.content)}</q>
+            Reverted to before <strong>“{firstWords(prompt.content)}”</strong>
           </>
         ) : (
           "The last move was a revert"

@@ -36,7 +36,7 @@ export function ToolCard({
         <span className="tool-title">
           {VERBS[name] ?? name}
           {type && <strong> {type}</strong>}
-          {id && <code>{id}</code>}
+          {id && <> <code>{id}</code></>}
         </span>
         <span className="tool-state">
           {state === "ok" && <CheckIcon />}

@@ -2,7 +2,7 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
-import { turnsOf, visiblePath, type Turn } from "../../client/paths";
+import { forksOf, neighbourLine, turnsOf, visiblePath, type Turn } from "../../client/paths";
 import { patchSession, workflowText } from "../../client/rest";
 import type { Edit, Workflow } from "../../client/types";
 import { parseJson } from "../../client/json";
@@ -39,6 +39,7 @@ export function SessionPage({ id }: { id: string }) {
 
   const path = useMemo(() => visiblePath(state.steps, state.headId), [state.steps, state.headId]);
   const turns = useMemo(() => turnsOf(path), [path]);
+  const forks = useMemo(() => forksOf(state.branches), [state.branches]);
   const blocked = obstacle(view);
   const generating = state.agent === "GENERATING" || state.agent === "STOPPING";
 
@@ -131,6 +132,10 @@ export function SessionPage({ id }: { id: string }) {
     redo: () => {
       if (state.canRedo && blocked === null) void redo(false);
     },
+    line: (by) => {
+      const tip = blocked === null ? neighbourLine(path, forks, by) : null;
+      if (tip !== null) checkout(tip);
+    },
   });
 
   if (connection.phase === "closed") return <NotFoundPage sentence={connection.reason} />;
@@ -169,6 +174,7 @@ export function SessionPage({ id }: { id: string }) {
             state={state}
             path={path}
             turns={turns}
+            forks={forks}
             blocked={blocked}
             onRevert={(turn) => void revert(turn)}
             onCheckout={checkout}

@@ -8,6 +8,8 @@ const SHORTCUTS: [keys: string, what: string][] = [
   ["Esc", "Stop the agent"],
   ["Alt Shift Z", "Revert the last turn"],
   ["Alt Shift Y", "Redo what was reverted"],
+  ["Alt ←", "The earlier line, where lines part"],
+  ["Alt →", "The later line"],
   ["Ctrl Z", "On the canvas: take back your own last edit"],
   ["Ctrl Shift Z", "On the canvas: make that edit again"],
   ["Delete", "On the canvas: remove what is selected"],

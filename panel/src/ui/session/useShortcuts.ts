@@ -8,6 +8,8 @@ interface Shortcuts {
   stop: (() => void) | null;
   revertLast: () => void;
   redo: () => void;
+  /** To the line before (-1) or after (1) the one that is shown. */
+  line: (by: 1 | -1) => void;
 }
 
 export function useShortcuts(shortcuts: Shortcuts): void {
@@ -15,11 +17,12 @@ export function useShortcuts(shortcuts: Shortcuts): void {
   current.current = shortcuts;
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
-      const { help, stop, revertLast, redo } = current.current;
+      const { help, stop, revertLast, redo, line } = current.current;
       if (event.defaultPrevented) return;
       if (event.key === "Escape" && stop) stop();
       else if (event.altKey && event.shiftKey && event.code === "KeyZ") revertLast();
       else if (event.altKey && event.shiftKey && event.code === "KeyY") redo();
+      else if (isLineKey(event)) line(event.key === "ArrowLeft" ? -1 : 1);
       else if (event.key === "?" && !isTextField(event.target)) help();
       else return;
       event.preventDefault();
@@ -27,6 +30,16 @@ export function useShortcuts(shortcuts: Shortcuts): void {
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
   }, []);
+}
+
+/** Alt and an arrow; in a text field they move by words. */
+function isLineKey(event: KeyboardEvent): boolean {
+  return (
+    event.altKey &&
+    !event.shiftKey &&
+    (event.key === "ArrowLeft" || event.key === "ArrowRight") &&
+    !isTextField(event.target)
+  );
 }
 
 /** Whether keys typed here are text. */

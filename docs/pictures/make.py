@@ -1,0 +1,116 @@
+"""The pictures of the docs, made anew: `.venv/bin/python docs/pictures/make.py`, after `make test`.
+
+A real server with a fresh data directory, a real Chromium, and what a person would do; the files
+are written beside this one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+HERE = Path(__file__).parent
+WORKFLOWS = HERE.parents[1] / "tests" / "data" / "workflows"
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+SIZE = {"width": 1280, "height": 880}
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """The address of a `turnback serve` that is ready; it ends with the block."""
+    log = folder / "log"
+    command = [Path(sys.executable).with_name("turnback"), "serve", "--port", "0"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "--data-dir", folder / "data"],
+            stdout=output,
+            stderr=output,
+            env=os.environ | {"TURNBACK_MODEL": "offline", "TURNBACK_OFFLINE_DELAY_MS": "60"},
+        )
+    try:
+        while not (ready := re.search(r"ready at (\S+?)/?\n", log.read_text())):
+            if process.poll() is not None:
+                raise SystemExit(log.read_text())
+            time.sleep(0.1)
+        yield ready[1]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def ask(page: Page, text: str) -> None:
+    """Send a message and wait for the end of its turn."""
+    page.get_by_label("Message to the agent").fill(text)
+    page.keyboard.press("Enter")
+    expect(page.locator(".turn-prompt").last).to_have_text(text)
+    expect(page.locator(".status-line [role=status]")).to_have_text("Ready", timeout=60_000)
+
+
+def open_file(page: Page, name: str) -> None:
+    """A new session from one of the tests' files."""
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name="Open a workflow file").first.click()
+    chooser.value.set_files(WORKFLOWS / name)
+    page.wait_for_url("**/s/*")
+
+
+def tell(page: Page, address: str) -> None:
+    """The story that the pictures show, ending after a revert."""
+    for name in ("uuid-ids.json", "join-and-chart.json"):
+        page.goto(address)
+        open_file(page, name)
+        expect(page.locator(".operator").first).to_be_visible()
+    page.goto(address)
+    page.get_by_role("button", name="New session").first.click()
+    page.wait_for_url("**/s/*")
+    ask(page, "Build a sales report")
+    ask(page, "Change op2 to amount > 100")
+    page.get_by_role("button", name="Revert to before “Change op2").click()
+    expect(page.get_by_role("button", name="Redo", exact=True)).to_be_visible()
+
+
+def look(browser: Browser, address: str, scheme: str, suffix: str) -> None:
+    """The session that `tell` left, and the list, in one colour scheme."""
+    context = browser.new_context(
+        viewport=SIZE, color_scheme=scheme, reduced_motion="reduce", device_scale_factor=2
+    )
+    page = context.new_page()
+    page.goto(address)
+    expect(page.locator(".session-link")).to_have_count(3)
+    page.evaluate("document.fonts.ready")
+    page.screenshot(path=HERE / f"sessions{suffix}.png")
+    page.locator(".session-link").first.click()
+    expect(page.locator(".operator")).to_have_count(4)
+    expect(page.get_by_role("region", name="Reverted")).to_contain_text("Change op2")
+    page.wait_for_timeout(500)  # the view comes to rest
+    page.screenshot(path=HERE / f"session{suffix}.png")
+    context.close()
+
+
+def main() -> None:
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with (
+        TemporaryDirectory() as folder,
+        server(Path(folder)) as address,
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        page = browser.new_page(viewport=SIZE)
+        tell(page, address)
+        look(browser, address, "light", "")
+        look(browser, address, "dark", "-dark")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
