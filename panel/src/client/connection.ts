@@ -137,7 +137,7 @@ export class Connection {
 
   private receive(frame: ServerFrame): void {
     if (frame.type === "WsServerAckEvent" || frame.type === "WsServerErrorEvent") {
-      const waiting = frame.requestId === undefined ? null : this.take(frame.requestId);
+      const waiting = frame.requestId ? this.take(frame.requestId) : null;
       if (waiting && frame.type === "WsServerAckEvent") return waiting.resolve(frame);
       if (waiting && frame.type === "WsServerErrorEvent") {
         return waiting.reject(new Problem(frame.error, frame.code, 0, frame.data));

@@ -10,8 +10,13 @@ function workflow(...ids: string[]): Workflow {
   return { operators: ids.map((operatorID) => ({ operatorID, operatorType: "Filter" })) };
 }
 
-function snapshot(extra: Partial<SnapshotEvent> = {}): SnapshotEvent {
-  return {
+/** A frame with only those members that matter here. */
+function frame(members: { type: ServerFrame["type"]; [member: string]: unknown }): ServerFrame {
+  return members as unknown as ServerFrame;
+}
+
+function snapshot(extra: Partial<SnapshotEvent> = {}): ServerFrame {
+  return frame({
     type: "WsServerSnapshotEvent",
     state: "AVAILABLE",
     steps: [],
@@ -25,7 +30,7 @@ function snapshot(extra: Partial<SnapshotEvent> = {}): SnapshotEvent {
     partial: null,
     name: "s",
     ...extra,
-  };
+  });
 }
 
 function step(id: string, parentId: string, extra: Partial<Step> = {}): Step {
@@ -42,6 +47,10 @@ function step(id: string, parentId: string, extra: Partial<Step> = {}): Step {
     kind: "prompt",
     beforeHash: "a",
     afterHash: "a",
+    branchId: "b1",
+    endReason: null,
+    effects: [],
+    by: "local",
     ...extra,
   };
 }
@@ -53,13 +62,13 @@ function play(frames: ServerFrame[], from: SessionState = INITIAL): SessionState
 }
 
 const TURN: ServerFrame[] = [
-  { type: "WsServerStatusEvent", state: "GENERATING", eventSeq: 1 },
+  frame({ type: "WsServerStatusEvent", state: "GENERATING", eventSeq: 1 }),
   { type: "WsServerStepEvent", step: step("p1", "step-initial"), eventSeq: 2 },
   { type: "WsServerStepEvent", step: step("a1", "p1", { ...agent, afterHash: "b" }), eventSeq: 3 },
-  { type: "WsServerStatusEvent", state: "AVAILABLE", eventSeq: 4 },
+  frame({ type: "WsServerStatusEvent", state: "AVAILABLE", eventSeq: 4 }),
 ];
 
-const REVERT: ServerFrame = {
+const REVERT = frame({
   type: "WsServerHeadChangeEvent",
   headId: "step-initial",
   workflowContent: EMPTY,
@@ -67,7 +76,7 @@ const REVERT: ServerFrame = {
   redoDepth: 1,
   cause: "revert",
   eventSeq: 5,
-};
+});
 
 describe("reduce", () => {
   it("moves HEAD to each new step and shows the path to it", () => {

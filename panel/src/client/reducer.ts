@@ -46,7 +46,7 @@ export interface SessionState {
   eventSeq: number;
   streamEpoch: string | null;
   /** The newest move of HEAD, for a line that says who did what. */
-  lastMove: { cause: HeadCause; by: string | null; eventSeq: number } | null;
+  lastMove: { cause: HeadCause; by: string; eventSeq: number } | null;
 }
 
 export const INITIAL: SessionState = {
@@ -86,9 +86,9 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       return seen(state, frame.eventSeq) ? state : withStep(advance(state, frame.eventSeq), frame.step);
     case "WsServerStatusEvent": {
       // UNAVAILABLE and its end are the server's view of the moment: not stored, not numbered.
-      const { eventSeq = state.eventSeq + 1 } = frame;
-      if (seen(state, eventSeq)) return state;
-      const next = frame.eventSeq === undefined ? state : advance(state, eventSeq);
+      const eventSeq = frame.eventSeq ?? null;
+      if (eventSeq !== null && seen(state, eventSeq)) return state;
+      const next = eventSeq === null ? state : advance(state, eventSeq);
       const streaming = frame.state === "AVAILABLE" ? null : state.streaming;
       return { ...next, agent: frame.state, streaming };
     }
@@ -103,7 +103,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
         redoDepth: frame.redoDepth,
         redoTrail: trail(state, frame.cause, frame.redoDepth),
         streaming: null,
-        lastMove: { cause: frame.cause, by: frame.by ?? null, eventSeq: frame.eventSeq },
+        lastMove: { cause: frame.cause, by: frame.by, eventSeq: frame.eventSeq },
       };
     }
     case "WsServerSessionEvent": {
@@ -194,7 +194,7 @@ function withStep(state: SessionState, step: Step): SessionState {
     next.lastMove = null;
   }
   if (step.afterWorkflowContent) {
-    next.workflow = step.afterWorkflowContent;
+    next.workflow = step.afterWorkflowContent as Workflow;
     next.workflowBehind = null;
   } else if (step.role === "agent" && step.afterHash !== step.beforeHash) {
     next.workflowBehind = step.id;
@@ -213,7 +213,7 @@ function withDelta(state: SessionState, delta: DeltaEvent): SessionState {
       ? state.streaming
       : { messageId: delta.messageId, stepId: delta.stepId, text: "", calls: [] };
   const streaming = { ...current };
-  if (delta.text !== undefined) streaming.text = splice(current.text, delta.offset, delta.text);
+  if (delta.text != null) streaming.text = splice(current.text, delta.offset, delta.text);
   if (delta.toolCall) {
     const call = delta.toolCall;
     const known = current.calls.some((c) => c.toolCallId === call.toolCallId);

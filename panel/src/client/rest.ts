@@ -148,33 +148,23 @@ export async function operatorTypes(): Promise<OperatorType[]> {
   return body.types;
 }
 
-/** A step as frames have it, from the snake_case of REST. */
-export function stepFromRest(step: RestStep): Step {
-  return {
-    id: step.id,
-    parentId: step.parent_id,
-    messageId: step.turn_id,
-    stepId: step.record_index,
-    timestamp: step.timestamp,
-    role: step.role,
-    content: step.content,
-    isBegin: step.is_begin,
-    isEnd: step.is_end,
-    toolCalls: (step.tool_calls ?? []).map((call) => ({
-      toolName: call.tool_name,
-      toolCallId: call.tool_call_id,
-      input: call.input,
-    })),
-    toolResults: (step.tool_results ?? []).map((result) => ({
-      toolCallId: result.tool_call_id,
-      output: result.output,
-      isError: result.is_error,
-    })),
-    kind: step.kind ?? "prompt",
-    endReason: step.end_reason ?? null,
-    by: step.by ?? null,
-    ...(step.branch_id === undefined ? {} : { branchId: step.branch_id }),
-    ...(step.before_hash === undefined ? {} : { beforeHash: step.before_hash }),
-    ...(step.after_hash === undefined ? {} : { afterHash: step.after_hash }),
-  };
+/** A step as frames have it, from REST's names. What tools took and gave keeps its own. */
+export function stepFromRest({ turn_id, record_index, ...members }: RestStep): Step {
+  return { ...camel(members), messageId: turn_id, stepId: record_index } as unknown as Step;
+}
+
+function camel(members: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(members).map(([name, value]) => [
+      name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),
+      renamedInside(name, value),
+    ]),
+  );
+}
+
+function renamedInside(name: string, value: unknown): unknown {
+  if (name === "tool_calls" || name === "tool_results") {
+    return (value as Record<string, unknown>[] | null)?.map(camel);
+  }
+  return name === "usage" && value !== null ? camel(value as Record<string, unknown>) : value;
 }

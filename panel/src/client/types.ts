@@ -1,4 +1,7 @@
-// The wire: every frame, command and REST body that the panel reads or sends (docs: protocol).
+// The wire in the panel's words. Frames are those that `turnback schema` writes (types.gen.ts), with the
+// document inside them opened up; REST bodies are snake_case and described here.
+
+import type * as wire from "./types.gen";
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 export type JsonObject = { [key: string]: Json };
@@ -79,57 +82,27 @@ export type Edit =
   | { op: "changeSettings"; set: JsonObject; unset?: string[] }
   | { op: "replaceWorkflow"; workflow: Workflow };
 
-// -- steps ----------------------------------------------------------------------------------
+// -- frames ---------------------------------------------------------------------------------
 
 export const ROOT_STEP = "step-initial";
 
-export type AgentState = "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
-export type EndReason = "complete" | "stopped" | "failed" | "limit" | "interrupted";
+export type AgentState = wire.WsServerStatusEvent["state"];
+export type EndReason = NonNullable<wire.StepFrame["endReason"]>;
+export type HeadCause = wire.WsServerHeadChangeEvent["cause"];
+export type ToolCall = wire.ToolCallFrame;
+export type ToolResult = wire.ToolResultFrame;
+export type Step = wire.StepFrame;
 
-export interface ToolCall {
-  toolName: string;
-  toolCallId: string;
-  input: JsonObject;
-}
+/** A frame whose workflow, where it has one, is a document; null when the stored one is damaged. */
+type Opened<Frame> = Frame extends { workflowContent: unknown }
+  ? Omit<Frame, "workflowContent"> & { workflowContent: Workflow | null }
+  : Frame;
 
-export interface ToolResult {
-  toolCallId: string;
-  output: string;
-  isError: boolean;
-}
-
-export interface Usage {
-  inputTokens: number;
-  outputTokens: number;
-  totalTokens: number;
-}
-
-export interface Step {
-  id: string;
-  parentId: string;
-  /** The turn. */
-  messageId: string;
-  /** The index in the turn; 0 is the person's own. */
-  stepId: number;
-  /** Milliseconds. */
-  timestamp: number;
-  role: "user" | "agent";
-  content: string;
-  isBegin: boolean;
-  isEnd: boolean;
-  toolCalls?: ToolCall[];
-  toolResults?: ToolResult[];
-  usage?: Usage;
-  messageSource?: "chat" | "feedback";
-  branchId?: string;
-  kind?: "prompt" | "edit";
-  endReason?: EndReason | null;
-  beforeHash?: string;
-  afterHash?: string;
-  by?: string | null;
-  beforeWorkflowContent?: Workflow;
-  afterWorkflowContent?: Workflow;
-}
+export type ServerFrame = Opened<wire.ServerFrame>;
+export type SnapshotEvent = Opened<wire.WsServerSnapshotEvent>;
+export type DeltaEvent = wire.WsServerDeltaEvent;
+export type AckEvent = wire.WsServerAckEvent;
+export type Command = wire.ClientFrame;
 
 /** One of the lines that part after `parentId`: its first step, and the tip it has come to. */
 export interface Branch {
@@ -138,118 +111,6 @@ export interface Branch {
   tip: string;
   content: string;
 }
-
-export interface Partial_ {
-  messageId: string;
-  stepId: string;
-  text: string;
-}
-
-// -- server to client -----------------------------------------------------------------------
-
-export interface SnapshotEvent {
-  type: "WsServerSnapshotEvent";
-  state: AgentState;
-  steps: Step[];
-  headId: string;
-  /** Null when the stored workflow is damaged. */
-  workflowContent: Workflow | null;
-  canRedo: boolean;
-  redoDepth: number;
-  eventSeq: number;
-  streamEpoch: string;
-  stepsCursor: string | null;
-  partial: Partial_ | null;
-  name: string;
-  reset?: true;
-}
-
-export interface StepEvent {
-  type: "WsServerStepEvent";
-  step: Step;
-  eventSeq: number;
-}
-
-export interface StatusEvent {
-  type: "WsServerStatusEvent";
-  state: AgentState;
-  /** Missing where the state is not stored: the database is lost, or back. */
-  eventSeq?: number;
-}
-
-export type HeadCause = "revert" | "redo" | "checkout" | "edit";
-
-export interface HeadChangeEvent {
-  type: "WsServerHeadChangeEvent";
-  headId: string;
-  /** Null when the stored workflow is damaged. */
-  workflowContent: Workflow | null;
-  canRedo: boolean;
-  redoDepth: number;
-  cause: HeadCause;
-  by?: string | null;
-  eventSeq: number;
-}
-
-export interface ErrorEvent_ {
-  type: "WsServerErrorEvent";
-  error: string;
-  code: string;
-  requestId?: string;
-  data?: JsonObject;
-}
-
-export interface DeltaEvent {
-  type: "WsServerDeltaEvent";
-  messageId: string;
-  stepId: string;
-  after: number;
-  offset: number;
-  text?: string;
-  toolCall?: { toolCallId: string; toolName: string; arguments: string };
-}
-
-export interface SessionEvent {
-  type: "WsServerSessionEvent";
-  change: "name" | "archived" | "deleted";
-  name?: string;
-  archived?: boolean;
-  eventSeq: number;
-}
-
-export interface AckEvent {
-  type: "WsServerAckEvent";
-  requestId: string;
-  headId: string;
-  eventSeq: number;
-}
-
-export type ServerFrame =
-  | SnapshotEvent
-  | StepEvent
-  | StatusEvent
-  | HeadChangeEvent
-  | ErrorEvent_
-  | DeltaEvent
-  | SessionEvent
-  | AckEvent;
-
-// -- client to server -----------------------------------------------------------------------
-
-interface Envelope {
-  requestId?: string;
-  expectedHeadId?: string;
-}
-
-export type Command = Envelope &
-  (
-    | { type: "WsClientPromptCommand"; content: string; messageSource?: "chat"; turnKey?: string }
-    | { type: "WsClientStopCommand" }
-    | { type: "WsClientRevertCommand"; messageId?: string; stepId?: string }
-    | { type: "WsClientRedoCommand"; all?: boolean }
-    | { type: "WsClientCheckoutCommand"; stepId: string }
-    | { type: "WsClientEditWorkflowCommand"; baseHeadId: string; edits: Edit[] }
-  );
 
 // -- REST (snake_case) ----------------------------------------------------------------------
 
@@ -270,26 +131,11 @@ export interface SessionPage {
   next_cursor: string | null;
 }
 
+/** A step with its names in snake_case, but for these two. */
 export interface RestStep {
-  id: string;
-  parent_id: string;
   turn_id: string;
   record_index: number;
-  timestamp: number;
-  role: "user" | "agent";
-  content: string;
-  is_begin: boolean;
-  is_end: boolean;
-  tool_calls?: { tool_name: string; tool_call_id: string; input: JsonObject }[];
-  tool_results?: { tool_call_id: string; output: string; is_error: boolean }[];
-  usage?: { input_tokens: number; output_tokens: number; total_tokens: number } | null;
-  message_source?: "chat" | "feedback" | null;
-  branch_id?: string;
-  kind?: "prompt" | "edit";
-  end_reason?: EndReason | null;
-  before_hash?: string;
-  after_hash?: string;
-  by?: string | null;
+  [member: string]: unknown;
 }
 
 export interface RestStepPage {

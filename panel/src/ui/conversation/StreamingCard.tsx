@@ -1,14 +1,13 @@
 // A tool call whose arguments are still arriving.
 
 import { ToolCard } from "./ToolCard";
-import type { JsonObject } from "../../client/types";
 
 /** What can be read of arguments so far: the strings that are complete. */
-function soFar(partial: string): JsonObject {
+function soFar(partial: string): Record<string, unknown> {
   try {
-    return JSON.parse(partial) as JsonObject;
+    return JSON.parse(partial) as Record<string, unknown>;
   } catch {
-    const found: JsonObject = {};
+    const found: Record<string, string> = {};
     for (const [, key, value] of partial.matchAll(/"(operatorId|operatorType|summary)"\s*:\s*"([^"\\]*)"/g)) {
       if (key !== undefined && value !== undefined) found[key] = value;
     }

@@ -1,6 +1,6 @@
 // One call of a tool: what it did in a line, its arguments and its result on demand.
 
-import type { JsonObject, ToolResult } from "../../client/types";
+import type { ToolResult } from "../../client/types";
 import { lineOf } from "../canvas/lines";
 import { AlertIcon, CheckIcon, DownIcon } from "../icons";
 
@@ -21,7 +21,7 @@ export function ToolCard({
   result,
 }: {
   name: string;
-  input: JsonObject;
+  input: Record<string, unknown>;
   /** Null while the call runs. */
   result: ToolResult | null;
 }) {
