@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -25,7 +26,6 @@ from turnback.core.errors import InvalidWorkflow
 from turnback.core.values import DEEPEST
 from turnback.core.workflow.diff import Touch, diff, link_touch
 from turnback.core.workflow.document import Workflow, load
-from turnback.core.workflow.editing import MAX_BYTES
 from turnback.core.workflow.shape import Json, link_ends
 
 
@@ -73,7 +73,7 @@ def touches(edits: Sequence[Edit], workflow: Workflow) -> frozenset[Touch]:
             case ReplaceWorkflow(workflow=document):
                 touched |= _everything(workflow)
                 try:
-                    opened = load(document, max_bytes=MAX_BYTES, max_depth=DEEPEST)
+                    opened = load(document, max_bytes=sys.maxsize, max_depth=DEEPEST)
                 except InvalidWorkflow:
                     continue  # `apply` refuses it
                 touched |= _everything(opened)
