@@ -9,8 +9,15 @@ from __future__ import annotations
 import os
 import signal
 
-_name, _, _count = os.environ.get("TURNBACK_FAILPOINT", "").partition("@")
-_left = int(_count or 1)
+_name = ""
+_left = 0
+
+
+def arm(point: str) -> None:
+    """Die at `name@n`, the n-th time that `name` is reached from now on; at none if empty."""
+    global _name, _left
+    _name, _, count = point.partition("@")
+    _left = int(count or 1)
 
 
 def armed(name: str) -> bool:
@@ -26,3 +33,6 @@ def hit(name: str) -> None:
     _left -= 1
     if _left == 0:
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+arm(os.environ.get("TURNBACK_FAILPOINT", ""))
