@@ -51,6 +51,7 @@ class Settings(BaseSettings):
     model_idle_timeout: Seconds = 60.0  # between two pieces of a model's stream
     tool_timeout: Seconds = 60.0
     max_tool_calls_per_step: Positive = 64
+    max_tool_output: Positive = 100_000  # characters of a tool's output
     max_reply_bytes: Positive = 1_000_000  # text and tool arguments of one model call
     max_context_bytes: Positive = 400_000  # of history and workflow sent to the model
 

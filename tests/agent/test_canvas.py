@@ -119,7 +119,7 @@ def test_properties_are_merged_one_level_deep() -> None:
         properties={"predicates": [], "extra": {"a": 1}},
         summary="Everything",
     )
-    assert output == "Modified operator since_2015"
+    assert output == "Operator since_2015 modified"
     operator = after.operators["since_2015"]
     assert operator["operatorProperties"] == {"predicates": [], "extra": {"a": 1}}
     assert operator["customDisplayName"] == "Everything"
@@ -134,7 +134,7 @@ def test_new_inputs_replace_all_incoming_links_and_keep_those_that_stay() -> Non
         inputOperatorIds={"0": ["opened_year"], "1": ["load_trips"]},
     )
     assert output == (
-        "Modified operator join, deleted links: [since_2015 --> join], "
+        "Operator join modified, deleted links: [since_2015 --> join], "
         "created links: [opened_year --> join]"
     )
     found = diff(JOIN, after)

@@ -195,7 +195,7 @@ def of_function(
 
 def slow_tools(started: asyncio.Event, *, seconds: float = 60) -> Toolbox:
     """The canvas tools, and `wait`, which takes its time."""
-    canvas = canvas_toolbox(lambda: "link-slow")
+    canvas = canvas_toolbox(lambda: "link-slow", limits())
     spec = next(iter(canvas.specs.values()))
 
     async def run(
@@ -581,7 +581,7 @@ async def test_whatever_a_tool_raises_is_an_error_result(
     async def fail(*_: object) -> tuple[Workflow, str]:
         raise error
 
-    tools = Toolbox(specs=canvas_toolbox(str).specs, call=fail)
+    tools = Toolbox(specs=canvas_toolbox(str, limits()).specs, call=fail)
     provider.will([call("getWorkflow", GET)], [text("I see.")])
     run = await Run(model, tools=tools).collect()
     assert [result.output for result in run.results] == [said]
@@ -602,7 +602,7 @@ async def test_a_tool_that_takes_too_long_is_cancelled_and_reported(
 async def test_a_tool_that_is_not_offered_is_not_run(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
-    canvas = canvas_toolbox(lambda: "link-1")
+    canvas = canvas_toolbox(lambda: "link-1", limits())
     reading = Toolbox(specs={"getWorkflow": canvas.specs["getWorkflow"]}, call=canvas.call)
     provider.will([call("addOperator", ADD)], [text("I see.")])
     run = await Run(model, tools=reading).collect()
@@ -988,7 +988,7 @@ async def test_one_huge_result_is_shortened_for_the_model_and_kept_in_the_step(
     async def much(workflow: Workflow, *_: object) -> tuple[Workflow, str]:
         return workflow, "é" * 50_000
 
-    tools = Toolbox(specs=canvas_toolbox(str).specs, call=much)
+    tools = Toolbox(specs=canvas_toolbox(str, limits()).specs, call=much)
     provider.will([call("getWorkflow", GET)], [text("Much.")])
     run = await Run(model, tools=tools, limits=limits(max_context_bytes=40_000)).collect()
     assert len(run.results[0].output) == 50_000

@@ -28,6 +28,7 @@ from turnback.core.layout import place
 from turnback.core.operators import CATALOG
 from turnback.core.values import check, pointer, shown
 from turnback.core.workflow import Workflow, apply
+from turnback.core.workflow.editing import MAX_BYTES, MAX_DEPTH
 
 MAX_ARGS_DEPTH = 60  # containers in each other in a call's arguments
 MAX_OUTPUT = 100_000  # characters of a workflow that `getWorkflow` gives to the model
@@ -144,6 +145,8 @@ def call(
     *,
     new_link_id: NewLinkId,
     max_output: int = MAX_OUTPUT,
+    max_bytes: int = MAX_BYTES,
+    max_depth: int = MAX_DEPTH,
 ) -> tuple[Workflow, str]:
     """Call a tool on the workflow: the workflow that results, and the output for the model.
 
@@ -161,7 +164,14 @@ def call(
                 edits, output = _delete(workflow, given)
             case _:
                 return workflow, _whole(workflow, max_output)
-        after = apply(workflow, edits, new_link_id=new_link_id, known_types=CATALOG.known)
+        after = apply(
+            workflow,
+            edits,
+            new_link_id=new_link_id,
+            known_types=CATALOG.known,
+            max_bytes=max_bytes,
+            max_depth=max_depth,
+        )
     except (InvalidEdit, InvalidWorkflow, TooLarge) as error:
         raise ToolFailed(error.message) from None
     return after, output
@@ -244,7 +254,7 @@ def _modify(workflow: Workflow, args: Json) -> tuple[list[Edit], str]:
         edits += (_link(workflow, source, operator_id, port) for source, port in wanted)
         created = [source for source, _ in wanted]
     return edits, (
-        f"Modified operator {operator_id}"
+        f"Operator {operator_id} modified"
         f"{_links('deleted', deleted, operator_id)}{_links('created', created, operator_id)}"
     )
 

@@ -70,13 +70,21 @@ class Toolbox:
     call: Callable[[Workflow, str, Mapping[str, object]], Awaitable[tuple[Workflow, str]]]
 
 
-def canvas_toolbox(new_link_id: Callable[[], str]) -> Toolbox:
+def canvas_toolbox(new_link_id: Callable[[], str], limits: RunLimits) -> Toolbox:
     """The tools on the canvas (protocol.md 2)."""
 
     async def call(
         workflow: Workflow, name: str, args: Mapping[str, object]
     ) -> tuple[Workflow, str]:
-        return canvas.call(workflow, name, args, new_link_id=new_link_id)
+        return canvas.call(
+            workflow,
+            name,
+            args,
+            new_link_id=new_link_id,
+            max_output=limits.max_tool_output,
+            max_bytes=limits.max_workflow_bytes,
+            max_depth=limits.max_json_depth,
+        )
 
     return Toolbox(specs=canvas.CANVAS_TOOLS, call=call)
 
@@ -98,7 +106,7 @@ async def run_turn(
     the one at HEAD. Each model call, with its tools, is one draft. Setting `stop` cuts in at any
     instant: what had streamed becomes a draft, and one more says that it was stopped.
     """
-    toolbox = tools or canvas_toolbox(new_link_id)
+    toolbox = tools or canvas_toolbox(new_link_id, limits)
     conversation = Conversation(history, max_bytes=limits.max_context_bytes)
     ids = {call.id for step in history for call in step.tool_calls}
     async with _watching(stop, limits) as watch:

@@ -90,6 +90,8 @@ class RunLimits:
     max_reply_bytes: int
     max_context_bytes: int
     max_json_depth: int
+    max_tool_output: int
+    max_workflow_bytes: int
 
     @classmethod
     def of(cls, settings: Settings) -> Self:

@@ -541,19 +541,19 @@ class Actor:
                     baseHeadId=base_head_id,
                     conflicts=[{"kind": kind, "id": id_} for kind, id_ in sorted(both)],
                 )
-        after = apply(here, edits, new_link_id=new_link_id, known_types=CATALOG.known)
+        after = apply(
+            here,
+            edits,
+            new_link_id=new_link_id,
+            known_types=CATALOG.known,
+            max_bytes=self._settings.max_workflow_bytes,
+            max_depth=self._settings.max_json_depth,
+        )
         if after.hash == here.hash:
             return None
         return self._plan_edited(edits, after, ids)
 
     def _plan_edited(self, edits: tuple[Edit, ...], after: Workflow, ids: NewIds) -> Plan:
-        limit = self._settings.max_workflow_bytes
-        if len(after.encoded()) > limit:
-            raise TooLarge(
-                f"A workflow may have {limit} bytes (`max_workflow_bytes`)",
-                limit="max_workflow_bytes",
-                value=limit,
-            )
         return Plan(
             guard=Idle(self.revision),
             events=self.tree.edit(ids, after.hash),
