@@ -46,12 +46,11 @@ class Guard:
     def _refusal(self, scope: Scope) -> TurnbackError | None:
         hosts = _values(scope, b"host")
         origins = _values(scope, b"origin")
-        host = urlsplit(f"//{hosts[0]}") if len(hosts) == 1 else None
         try:
-            known = host is not None and host.hostname is not None and is_loopback(host.hostname)
+            host = urlsplit(f"//{hosts[0]}").hostname if len(hosts) == 1 else None
         except ValueError:
-            known = False
-        if not known:
+            host = None
+        if host is None or not is_loopback(host):
             return HostRefused("The `Host` header is not an address of this server")
         for origin in origins:
             if origin.lower() in self._allowed:
