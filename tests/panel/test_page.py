@@ -262,6 +262,27 @@ async def test_gestures_of_moving_are_one_edit_and_ctrl_z_takes_it_back(
     assert json.loads(await service.workflow(session_id)) == moved
 
 
+@pytest.mark.parametrize("how", ["home", "reload", "close"])
+async def test_a_move_is_saved_when_the_page_is_left_at_once(
+    service: Service, desk: Desk, how: str
+) -> None:
+    document = json.loads((WORKFLOWS / "join-and-chart.json").read_bytes())
+    session_id = await service.session(workflow=document)
+    await desk.open(session_id)
+    await drag(desk.page, desk.operator("Load trips"), 0, 90)
+    if how == "home":
+        await desk.page.get_by_role("link", name="All sessions").click()
+    elif how == "reload":
+        await desk.page.reload()
+    else:
+        await desk.page.close()
+    for _ in range(100):
+        if json.loads(await service.workflow(session_id)) != document:
+            return
+        await asyncio.sleep(0.05)
+    pytest.fail("the move was lost")
+
+
 async def test_ctrl_z_in_a_text_field_is_the_fields_own(service: Service, desk: Desk) -> None:
     await desk.open(await service.session())
     await desk.page.get_by_role("button", name="Note", exact=True).click()

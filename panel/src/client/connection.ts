@@ -63,7 +63,9 @@ export class Connection {
     private readonly WebSocketClass: typeof WebSocket = WebSocket,
   ) {}
 
+  /** Connects, and keeps connected; while that is so, a second call does nothing. */
   open(): void {
+    if (this.socket !== null || this.retry !== null) return;
     this.stopped = false;
     this.connect();
   }

@@ -59,6 +59,7 @@ export class Session {
   private state: SessionState = INITIAL;
   private status: ConnectionStatus = { phase: "connecting" };
   private moving = false;
+  private leaving = false;
   private pending: Pending[] = [];
   private moves = new Map<string, Move>();
   private moveTimer: ReturnType<typeof setTimeout> | null = null;
@@ -97,6 +98,7 @@ export class Session {
   // -- life ---------------------------------------------------------------------------------
 
   open(): void {
+    this.leaving = false;
     this.connection.open();
   }
 
@@ -105,9 +107,14 @@ export class Session {
     void this.flushMoves().catch((problem: Problem) => this.onProblem(problem));
   }
 
+  /** Leaves the session, once this person's edits are the server's. */
   close(): void {
-    this.flush();
-    this.connection.close();
+    this.leaving = true;
+    void this.settle()
+      .catch((problem: Problem) => this.onProblem(problem))
+      .then(() => {
+        if (this.leaving) this.connection.close();
+      });
     if (this.branchesTimer !== null) clearTimeout(this.branchesTimer);
   }
 

@@ -19,6 +19,7 @@ export function Conversation({
   path,
   turns,
   forks,
+  sent,
   blocked,
   onRevert,
   onCheckout,
@@ -29,6 +30,8 @@ export function Conversation({
   path: Step[];
   turns: Turn[];
   forks: ReadonlyMap<string, Fork>;
+  /** How many messages this page has sent: with each, its reader goes to the end. */
+  sent: number;
   blocked: string | null;
   onRevert: (turn: Turn) => void;
   onCheckout: (stepId: string) => void;
@@ -44,6 +47,8 @@ export function Conversation({
   const working = state.agent === "GENERATING" || state.agent === "STOPPING";
   const ends = forks.get(state.headId);
   const whole = isWhole(path, state.headId);
+
+  useEffect(() => setFollowing(true), [sent]);
 
   useLayoutEffect(() => {
     const element = log.current;

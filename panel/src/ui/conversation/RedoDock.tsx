@@ -33,7 +33,7 @@ export function RedoDock({
         ) : (
           "The last move was a revert"
         )}
-        {depth > 1 && <span className="dock-depth"> {depth} reverts can be redone.</span>}
+        {depth > 1 && <span className="dock-depth">{depth} reverts can be redone</span>}
         {kept !== null && (
           <button type="button" className="link" onClick={() => onKept(kept)}>
             Add its prompt to your draft

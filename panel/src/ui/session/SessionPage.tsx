@@ -2,10 +2,10 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
+import { parseJson } from "../../client/json";
 import { forksOf, neighbourLine, turnsOf, visiblePath, type Turn } from "../../client/paths";
 import { patchSession, workflowText } from "../../client/rest";
 import type { Edit, Workflow } from "../../client/types";
-import { parseJson } from "../../client/json";
 import { Canvas } from "../canvas/Canvas";
 import { NotFoundPage } from "../common/NotFoundPage";
 import { useToasts } from "../common/Toasts";
@@ -28,6 +28,7 @@ export function SessionPage({ id }: { id: string }) {
   const { state, connection } = view;
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
   const [help, setHelp] = useState(false);
+  const [sent, setSent] = useState(0);
   const [draft, setDraft] = useDraft(id);
   /** The prompt of the turn that this page reverted, while a draft keeps it out of the composer. */
   const [kept, setKept] = useState<string | null>(null);
@@ -68,6 +69,7 @@ export function SessionPage({ id }: { id: string }) {
     const content = draft.trim();
     if (content === "" || blocked !== null) return;
     setDraft("");
+    setSent((count) => count + 1);
     // What was not taken goes back, unless something else has been written meanwhile.
     if (!(await attempt(() => session.prompt(content))) && draftNow.current === "") setDraft(content);
   };
@@ -175,6 +177,7 @@ export function SessionPage({ id }: { id: string }) {
             path={path}
             turns={turns}
             forks={forks}
+            sent={sent}
             blocked={blocked}
             onRevert={(turn) => void revert(turn)}
             onCheckout={checkout}

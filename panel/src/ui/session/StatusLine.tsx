@@ -29,8 +29,12 @@ function sentence({ state, connection }: View, steps: number): string {
 }
 
 export function StatusLine({ view, steps }: { view: View; steps: number }) {
+  const { state, connection } = view;
   return (
-    <div className="status-line" data-agent={view.state.agent}>
+    <div
+      className="status-line"
+      data-agent={connection.phase === "open" ? state.agent : "UNAVAILABLE"}
+    >
       <span className="lamp" aria-hidden="true" />
       <span role="status">{sentence(view, steps)}</span>
     </div>
