@@ -7,6 +7,7 @@ import itertools
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -50,10 +51,15 @@ def template(database_url: str) -> str:
 @pytest.fixture
 def fresh_database(database_url: str, template: str, _names: Iterator[str]) -> Iterator[str]:
     """The URL of a migrated, empty database of this test's own."""
-    name = next(_names)
-    execute(database_url, f"create database {name} template {TEMPLATE} strategy file_copy")
-    yield sibling(database_url, name)
-    execute(database_url, f"drop database {name} with (force)")
+    with _copy(database_url, next(_names)) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def standing_database(database_url: str, template: str, _names: Iterator[str]) -> Iterator[str]:
+    """The URL of a migrated database for all tests that do not mind what others leave in it."""
+    with _copy(database_url, next(_names)) as url:
+        yield url
 
 
 @pytest.fixture
@@ -68,6 +74,13 @@ def blank_database(database_url: str, _names: Iterator[str]) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def _names() -> Iterator[str]:
     return (f"test_{n}" for n in itertools.count())
+
+
+@contextmanager
+def _copy(database_url: str, name: str) -> Iterator[str]:
+    execute(database_url, f"create database {name} template {TEMPLATE} strategy file_copy")
+    yield sibling(database_url, name)
+    execute(database_url, f"drop database {name} with (force)")
 
 
 def _fast_folder() -> Path | None:

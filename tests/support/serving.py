@@ -88,6 +88,13 @@ async def server(fresh_database: str) -> AsyncIterator[Server]:
         yield running
 
 
+@pytest.fixture(scope="session")
+async def standing(standing_database: str) -> AsyncIterator[Server]:
+    """One server for all tests that do not mind what others leave in it."""
+    async with serving(standing_database) as running:
+        yield running
+
+
 @pytest.fixture
 async def provider() -> AsyncIterator[ScriptedProvider]:
     """A real HTTP server that speaks chat completions as a test's script says."""

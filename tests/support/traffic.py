@@ -1,0 +1,524 @@
+"""Random traffic on one session: several sockets, every command, at any instant.
+
+A `Traffic` drives a server and after each round, when the session is quiet, holds what its clients
+were told against the naive model. Two sockets only listen: the scribe (v1), whose frames are the
+log that the model follows, and the witness (base), who is told every step in full.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Awaitable, Callable
+from itertools import count
+from typing import Any
+
+from client_view import CONTENTS, ROOT, View, as_base
+from naive_canvas import Document
+from random_canvas import random_edits
+from serving import Server
+from session_checks import check_everything, check_stored
+from session_model import Frame, Model, Sent, ack_of
+from websockets.exceptions import ConnectionClosed
+from wire import Client, is_error
+
+DURABLE = ("WsServerStatusEvent", "WsServerStepEvent", "WsServerHeadChangeEvent")
+BAD = [
+    "null",
+    "[]",
+    "{",
+    '"WsClientStopCommand"',
+    '{"type": "WsClientPromptCommand", "content": ["x"]}',
+    '{"type": "WsClientPromptCommand", "content": "\\ud83d"}',
+    '{"type": "WsClientRevertCommand", "messageId": {"a": 1}}',
+    '{"type": "WsClientRevertCommand", "messageId": "' + "x" * 5000 + '"}',
+    '{"type": "WsClientStopCommand", "requestId": "r", "x": ' + "[" * 500 + "]" * 500 + "}",
+    '{"type": "WsClientStopCommand", "requestId": "r", "x": 1' + "0" * 400 + "}",
+    '{"type": "WsClientStopCommand", "requestId": "r", "x": NaN}',
+    b"\xff",
+]
+V1_BAD = [
+    '{"type": "WsClientCheckoutCommand", "stepId": 7}',
+    '{"type": "WsClientCheckoutCommand", "stepId": "\\u0000"}',
+    '{"type": "WsClientEditWorkflowCommand", "baseHeadId": "step-initial", "edits": []}',
+    '{"type": "WsClientEditWorkflowCommand", "baseHeadId": "x", "edits": [{"op": "fly"}]}',
+    '{"type": "WsClientApproveCommand", "toolCallId": "t", "decision": "approve"}',
+]
+
+
+class Peer:
+    """One client: its socket, which may come and go, and what it makes of the frames."""
+
+    def __init__(self, connect: Callable[..., Client], *, v1: bool) -> None:
+        self.v1 = v1
+        self.view = View(v1)
+        self.epoch = ""
+        self._connect = connect
+        self._client: Client | None = None
+        self._taken = 0
+        self._barriers = count(1)
+
+    @property
+    def client(self) -> Client:
+        assert self._client is not None, "not connected"
+        return self._client
+
+    @property
+    def connected(self) -> bool:
+        return self._client is not None and self._client.closed is None
+
+    async def enter(self, *, since: bool = False) -> None:
+        """Connect; with `since`, asking for what was missed."""
+        query = ""
+        if since and self.v1 and self.epoch:
+            query = f"?since={self.view.seq}&epoch={self.epoch}"
+        self.view.streamed = {}  # provisional, and the partial text is told again
+        client = self._connect(v1=self.v1, query=query)
+        await client.__aenter__()
+        self._client, self._taken = client, 0
+        await self.barrier()
+        self.take_all()
+
+    async def leave(self) -> None:
+        """Close the socket."""
+        if self._client is not None:
+            await self._client.__aexit__()
+            self.take_all()
+            self._client = None
+
+    def take_all(self) -> None:
+        """Follow every frame that has arrived."""
+        self.take_until(len(self.client.frames))
+
+    def take_until(self, end: int) -> None:
+        """Follow the frames up to, and without, index `end`."""
+        for at in range(self._taken, end):
+            frame = self.client.frames[at]
+            self.view.take(frame, self.client.texts[at])
+            if frame["type"] == "WsServerSnapshotEvent":
+                self.epoch = frame.get("streamEpoch", "")
+        self._taken = max(self._taken, end)
+
+    def forget(self) -> None:
+        """Keep no frame that has been followed."""
+        assert self._taken == len(self.client.frames)
+        self.client.frames.clear()
+        self.client.texts.clear()
+        self._taken = 0
+
+    async def barrier(self) -> int:
+        """Wait until all that was sent is answered; the index of the frame that says so."""
+        name = f"barrier {next(self._barriers)}"
+        seen = len(self.client.frames)
+        await self.client.send_raw(json.dumps({"type": name}))
+        frame = await self.client.wait(lambda f: f.get("error", "").endswith(name), since=seen)
+        return self.client.frames.index(frame, seen)
+
+    async def command(self, sent: Sent) -> None:
+        """Send a command and wait for what becomes of it."""
+        seen = len(self.client.frames)
+        await self.client.send(sent.kind, **sent.fields)
+        request_id = sent.fields.get("requestId")
+        if request_id is not None:
+            answer = await self.client.wait(lambda f: f.get("requestId") == request_id, since=seen)
+            sent.answer = answer
+            end = self.client.frames.index(answer, seen)
+        else:
+            end = await self.barrier()
+            errors = [f for f in self.client.frames[seen:end] if is_error(f)]
+            assert len(errors) < 2, errors
+            sent.answer = errors[0] if errors else {}
+        self.take_until(end)
+        sent.hi = self.view.seq if self.v1 else None
+
+
+class Traffic:
+    """Drives `session` of `server`. `commands` counts what was sent."""
+
+    def __init__(
+        self,
+        server: Server,
+        session: str,
+        rng: random.Random,
+        *,
+        initial: Document,
+        files: list[Document],
+        database_url: str,
+    ) -> None:
+        self.server = server
+        self.session = session
+        self.rng = rng
+        self.model = Model(initial, "Untitled", server.settings.max_redo_depth)
+        self.scribe = Peer(self.connect, v1=True)
+        self.witness = Peer(self.connect, v1=False)
+        self.peers = [Peer(self.connect, v1=v1) for v1 in (True, True, False)]
+        self.commands = 0
+        self.rounds: dict[str, int] = {}
+        self._files = files
+        self._database_url = database_url
+        self._sent: list[Sent] = []
+        self._numbers = count(1)
+        self._names = ["Untitled"]
+
+    def connect(self, **options: Any) -> Client:
+        """A new client of the session."""
+        return self.server.connect(self.session, **options)
+
+    async def begin(self) -> None:
+        """Connect everyone."""
+        for peer in self.everyone:
+            await peer.enter()
+
+    async def end(self) -> None:
+        """Disconnect everyone."""
+        for peer in self.everyone:
+            await peer.leave()
+
+    @property
+    def everyone(self) -> list[Peer]:
+        return [self.scribe, self.witness, *self.peers]
+
+    # -- rounds
+
+    async def round(self) -> None:
+        """One random round of commands, and what holds when the session is quiet again."""
+        kinds: dict[Callable[[], Awaitable[None]], int] = {
+            self.turn: 34,
+            self.calm_commands: 26,
+            self.burst: 16,
+            self.stopped_turn: 8,
+            self.come_and_go: 8,
+            self.ask_again: 8,
+            self.talk_nonsense: 3,
+            self.rename: 3,
+            self.forgotten: 1,
+        }
+        act = self.rng.choices(list(kinds), list(kinds.values()))[0]
+        name = act.__name__
+        self.rounds[name] = self.rounds.get(name, 0) + 1
+        await act()
+        await self.quiet()
+
+    async def turn(self) -> None:
+        """A prompt, and perhaps others at it while it runs."""
+        await self.send(self.peer(), *self.prompt())
+        for _ in range(self.rng.choice([0, 0, 0, 1, 2, 3])):
+            await asyncio.sleep(self.rng.random() * 0.02)
+            peer = self.peer()
+            await self.send(peer, *self.any_command(peer))
+
+    async def stopped_turn(self) -> None:
+        """A prompt, stopped at some instant by somebody."""
+        await self.send(self.peer(), *self.prompt())
+        await asyncio.sleep(self.rng.random() ** 2 * 0.08)
+        for _ in range(self.rng.choice([1, 1, 2])):
+            await self.send(self.peer(), "Stop", {})
+
+    async def calm_commands(self) -> None:
+        """Commands that start no run, one after the other."""
+        for _ in range(self.rng.randrange(1, 5)):
+            peer = self.peer()
+            await self.send(peer, *self.any_command(peer, prompts=False))
+
+    async def burst(self) -> None:
+        """Everyone at once, and each several times."""
+        peers = [peer for peer in self.peers if peer.connected]
+
+        async def fire(commands: list[tuple[str, Frame]], peer: Peer | None) -> None:
+            for kind, fields in commands:
+                await self.send(peer, kind, fields)
+
+        lots: list[tuple[Peer | None, list[tuple[str, Frame]]]] = [
+            (peer, [self.any_command(peer) for _ in range(self.rng.randrange(1, 4))])
+            for peer in peers
+        ]
+        lots.append((None, [self.any_command(self.peers[0]) for _ in range(2)]))
+        twice = self.any_command(self.peers[0])
+        if self.rng.random() < 0.5:  # the same request through several doors
+            for peer, commands in lots:
+                if peer is None or peer.v1:
+                    commands.append(twice)
+            twice[1]["requestId"] = f"twice-{next(self._numbers)}"
+            twice[1].pop("turnKey", None)
+        await asyncio.gather(*(fire(commands, peer) for peer, commands in lots))
+
+    async def come_and_go(self) -> None:
+        """A client leaves, perhaps with a command on its lips, and comes back."""
+        peer = self.peer()
+        if self.rng.random() < 0.5:
+            await self.send(self.peer(), *self.prompt())
+        if self.rng.random() < 0.5:
+            kind, fields = self.any_command(peer)
+            sent = self._note(kind, fields)
+            try:
+                await peer.client.send(kind, **fields)
+            except ConnectionClosed:
+                pass
+            sent.answer = None
+        await peer.leave()
+        if self.rng.random() < 0.7:
+            for _ in range(self.rng.randrange(3)):
+                other = self.peer()
+                await self.send(other, *self.any_command(other))
+        await peer.enter(since=self.rng.random() < 0.8)
+
+    async def ask_again(self) -> None:
+        """A request that was answered before, the same or another under its id; a turn's key."""
+        requests = list(self.model.answered)
+        if requests:
+            request_id = self.rng.choice(requests[-20:])
+            first, answer = self.model.answered[request_id]
+            peer = self.peer(v1=True)
+            if self.rng.random() < 0.6:
+                sent = Sent(first.kind, first.fields, 0)
+                await peer.command(sent)
+                assert sent.answer is not None
+                assert ack_of(sent.answer) == ack_of(answer)
+            else:
+                sent = Sent("Redo", {"requestId": request_id, "note": "another"}, 0)
+                await peer.command(sent)
+                assert sent.code == "request_conflict", sent
+            self.commands += 1
+        if self.model.keys:
+            key = self.rng.choice(list(self.model.keys)[-5:])
+            kind, fields = self.prompt()
+            await self.send(self.peer(v1=True), kind, fields | {"turnKey": key})
+
+    async def talk_nonsense(self) -> None:
+        """Frames that are no command: one error each, to the sender alone."""
+        peer = self.peer()
+        sent = self.rng.choice(BAD + V1_BAD * peer.v1)
+        seen = len(peer.client.frames)
+        await peer.client.send_raw(sent)
+        end = await peer.barrier()
+        errors = [frame for frame in peer.client.frames[seen:end] if is_error(frame)]
+        assert len(errors) == 1, (sent, errors)
+        if peer.v1:
+            assert errors[0]["code"] != "internal"
+        peer.take_all()
+        self.commands += 1
+
+    async def rename(self) -> None:
+        """A new name, while something else goes on."""
+        await self.send(self.peer(), *self.prompt())
+        self._names.append(f"Name {next(self._numbers)}")
+        await self.server.http.patch(f"/sessions/{self.session}", json={"name": self._names[-1]})
+
+    async def forgotten(self) -> None:
+        """Everyone leaves for so long that the session leaves memory; then everyone is back."""
+        sessions = self.server.app.state.sessions
+        await self.quiet()
+        for peer in self.everyone:
+            await peer.leave()
+        for _ in range(200):
+            if self.session not in sessions._actors:
+                break
+            await asyncio.sleep(0.05)
+        else:
+            raise AssertionError("an idle session stays in memory")
+        await self.enter_all()
+
+    async def enter_all(self) -> None:
+        """Everyone connects again, and asks for what was missed."""
+        for peer in self.everyone:
+            await peer.enter(since=True)
+
+    # -- commands
+
+    def peer(self, *, v1: bool = False) -> Peer:
+        """One of those who talk; with `v1`, one who may say everything."""
+        peers = [peer for peer in self.peers if peer.connected and (peer.v1 or not v1)]
+        return self.rng.choice(peers)
+
+    def prompt(self) -> tuple[str, Frame]:
+        """A prompt like no other."""
+        fields: Frame = {"content": f"Please do it, number {next(self._numbers)} 🙂"}
+        if self.rng.random() < 0.2:
+            fields["messageSource"] = self.rng.choice(["chat", "feedback"])
+        if self.rng.random() < 0.2:
+            fields["turnKey"] = f"key-{next(self._numbers)}"
+        return "Prompt", fields
+
+    def any_command(self, peer: Peer, *, prompts: bool = True) -> tuple[str, Frame]:
+        """A command such as `peer` may send, from what it sees or from what once was."""
+        rng = self.rng
+        kind = rng.choices(
+            ["Prompt", "Stop", "Revert", "Redo", "Checkout", "EditWorkflow"],
+            [12 if prompts else 0, 6, 26, 24, 10 if peer.v1 else 0, 24 if peer.v1 else 0],
+        )[0]
+        match kind:
+            case "Prompt":
+                if rng.random() < 0.05:
+                    return kind, {"content": rng.choice(["", " \n"])}
+                return self.prompt()
+            case "Revert":
+                return kind, self._revert(peer)
+            case "Redo":
+                return kind, {"all": True} if peer.v1 and rng.random() < 0.2 else {}
+            case "Checkout":
+                return kind, {"stepId": self._some_step(peer)}
+            case "EditWorkflow":
+                return kind, self._edit(peer)
+        return kind, {}
+
+    def _revert(self, peer: Peer) -> Frame:
+        rng, view = self.rng, peer.view
+        if peer.v1 and rng.random() < 0.35:
+            return {"stepId": rng.choice(view.path[-6:] or [self._some_step(peer)])}
+        turns = [view.steps[step_id]["messageId"] for step_id in view.path[-12:]]
+        lost = [*self.model.first][-30:]
+        if turns and rng.random() < 0.8:
+            return {"messageId": rng.choice(turns)}
+        return {"messageId": rng.choice([*lost, "no-such-turn"])}
+
+    def _some_step(self, peer: Peer) -> str:
+        known = [*self.model.steps]
+        chosen = self.rng.choice([ROOT, *known[-40:], *known[-40:], *peer.view.path[-5:]])
+        return "no-such-step" if self.rng.random() < 0.04 else chosen
+
+    def _edit(self, peer: Peer) -> Frame:
+        base = peer.view.head
+        if self.rng.random() < 0.15:
+            base = self._some_step(peer)
+        known = base if base in self.model.texts else self.model.now.head
+        edits = random_edits(self.rng, self.model.document(known), self._files)
+        return {"baseHeadId": base, "edits": edits}
+
+    def _note(self, kind: str, fields: Frame) -> Sent:
+        self.scribe.take_all()
+        sent = Sent(kind, fields, self.scribe.view.seq)
+        self._sent.append(sent)
+        self.commands += 1
+        return sent
+
+    async def send(self, peer: Peer | None, kind: str, fields: Frame) -> None:
+        """Send a command by a peer, or by REST, and note what becomes of it."""
+        rng = self.rng
+        plus = peer is None or peer.v1
+        fields = dict(fields) if plus else {k: v for k, v in fields.items() if k in BASE_FIELDS}
+        if plus and rng.random() < 0.7:
+            fields.setdefault("requestId", f"request-{next(self._numbers)}")
+        if plus and rng.random() < 0.1:
+            view = (peer or self.scribe).view
+            fields["expectedHeadId"] = rng.choice([view.head, view.head, ROOT])
+        if fields.get("requestId", "").startswith("twice"):
+            fields.pop("expectedHeadId", None)
+        sent = self._note(kind, fields)
+        if peer is not None:
+            await peer.command(sent)
+            return
+        body = {"type": f"WsClient{kind}Command", **fields}
+        answer = await self.server.http.post(f"/sessions/{self.session}/commands", json=body)
+        said = answer.json()
+        if answer.status_code == 202:
+            sent.answer = said
+        else:
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert said["status"] == answer.status_code != 500, said
+            sent.answer = {"error": said["detail"], "code": said["code"]}
+
+    # -- quiet
+
+    async def quiet(self) -> None:
+        """Wait for the end of the run and of all frames; then hold everyone against the model."""
+        await self._settled()
+        since = self.model.now.seq
+        self._follow()
+        self.model.judge(self._sent, since)
+        self._sent = []
+        self._compare()
+        for peer in self.everyone:
+            if peer.connected:
+                peer.forget()
+
+    async def _settled(self) -> None:
+        while not await self._is_quiet():
+            await self._wait_for_end()
+        for peer in self.everyone:
+            if peer.connected:
+                await peer.barrier()
+                peer.take_all()
+
+    async def _is_quiet(self) -> bool:
+        """Whether nothing is under way, and the scribe has been told all that was."""
+        await self.scribe.barrier()
+        listed = (await self.server.http.get(f"/sessions/{self.session}")).json()
+        self.scribe.take_all()
+        told = (self.scribe.view.state, self.scribe.view.seq)
+        if told != ("AVAILABLE", listed["revision"]):
+            return False
+        unknown = [sent for sent in self._sent if sent.answer is None]
+        return not (unknown and await self._moved())
+
+    async def _moved(self) -> bool:
+        """Whether what a client said as it left is still being carried out."""
+        seq = self.scribe.view.seq
+        await asyncio.sleep(0.03)
+        await self.scribe.barrier()
+        self.scribe.take_all()
+        return self.scribe.view.seq != seq
+
+    async def _wait_for_end(self) -> None:
+        """Wait for the run's end, and stop one that says nothing any more."""
+        silent = 0
+        while self.scribe.view.state != "AVAILABLE":
+            seen = (self.scribe.view.seq, self.scribe.view.deltas)
+            await asyncio.sleep(0.03)
+            self.scribe.take_all()
+            silent = silent + 1 if seen == (self.scribe.view.seq, self.scribe.view.deltas) else 0
+            if silent > 4:
+                silent = -50
+                await self.send(self.peer(), "Stop", {})
+
+    def _follow(self) -> None:
+        kinds = (*DURABLE, "WsServerSessionEvent")
+        twins = [f for f in self.witness.client.frames if f["type"] in DURABLE]
+        for frame in self.scribe.client.frames:
+            if frame["type"] not in kinds:
+                continue
+            twin = None
+            if frame["type"] in DURABLE:
+                twin = twins.pop(0) if twins else self._twin_of(frame)
+            self.model.follow(frame, twin)
+        assert not twins
+        assert self.model.now.name in self._names
+
+    def _twin_of(self, frame: Frame) -> Frame:
+        """A frame that the witness missed, put together from what a snapshot told it later."""
+        twin = as_base(frame)
+        if "step" in twin:
+            full = self.witness.view.steps[twin["step"]["id"]]
+            twin["step"] |= {name: json.loads(full[name]) for name in CONTENTS}
+        return twin
+
+    def _compare(self) -> None:
+        now = self.model.now
+        for peer in self.everyone:
+            if not peer.connected:
+                continue
+            view = peer.view
+            assert (view.state, view.head) == (now.state, now.head), (view, now)
+            assert view.can_redo is bool(now.redo)
+            assert view.workflow in (None, self.model.texts[now.head])
+            path = view.path
+            assert list(now.path[len(now.path) - len(path) :]) == path
+            if peer.v1:
+                assert (view.seq, view.redo_depth) == (now.seq, len(now.redo))
+                assert view.name in (None, now.name)
+                theirs = self.scribe.view.durable
+                assert all(theirs[seq] == text for seq, text in view.durable.items()
+                           if seq in theirs)  # fmt: skip
+                if path != list(now.path):  # it pages back, or looks at where HEAD went
+                    view.steps |= {i: self.model.steps[i] for i in now.path}
+            else:
+                assert path == list(now.path)
+                assert list(view.steps) == list(self.model.steps)
+
+    async def check(self) -> None:
+        """Everything that the server and its database say of the session."""
+        await check_everything(self.server, self.session, self.model, self.rng)
+        await check_stored(self._database_url, self.session, self.model)
+
+
+BASE_FIELDS = ("content", "messageSource", "messageId")
