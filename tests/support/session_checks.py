@@ -11,15 +11,21 @@ import asyncpg
 import httpx
 from client_view import ROOT, as_base, check_base, check_v1
 from naive_canvas import Document, canonical
-from serving import Server
+from processes import Process
+from serving import Server as InProcess
 from session_model import Frame, Model
 
+from turnback.settings import Settings
 from turnback.store.url import asyncpg_dsn
 
+Server = InProcess | Process
 
-async def check_everything(server: Server, session: str, model: Model, rng: random.Random) -> None:
+
+async def check_everything(
+    server: Server, session: str, model: Model, rng: random.Random, settings: Settings
+) -> None:
     """Compare fresh snapshots of both kinds and every read of REST with the model."""
-    await check_snapshots(server, session, model)
+    await check_snapshots(server, session, model, settings)
     await check_session(server, session, model)
     await check_steps(server, session, model, rng)
     await check_workflows(server, session, model, rng)
@@ -34,12 +40,12 @@ async def first_text(server: Server, session: str, *, v1: bool) -> str:
         return client.texts[0]
 
 
-async def check_snapshots(server: Server, session: str, model: Model) -> None:
+async def check_snapshots(server: Server, session: str, model: Model, settings: Settings) -> None:
     """A v1 snapshot is the newest part of the path; a base one every step with its contents."""
     now = model.now
     frame = json.loads(await first_text(server, session, v1=True))
     check_v1(frame)
-    shown = now.path[-server.settings.snapshot_steps :]
+    shown = now.path[-settings.snapshot_steps :]
     cut = len(shown) < len(now.path)
     assert frame["steps"] == [model.steps[step_id] for step_id in shown]
     assert frame["stepsCursor"] == (shown[0] if cut else None)
@@ -48,7 +54,7 @@ async def check_snapshots(server: Server, session: str, model: Model) -> None:
     assert (frame["name"], frame["partial"]) == (now.name, None)
     assert canonical(frame["workflowContent"]) == model.texts[now.head]
     from_ = [model.steps[shown[0]]["parentId"] if shown else ROOT, *shown]
-    assert frame["branches"] == _partings(model, from_, server.settings.branch_choices)
+    assert frame["branches"] == _partings(model, from_, settings.branch_choices)
     base = json.loads(await first_text(server, session, v1=False))
     check_base(base)
     assert base == {

@@ -100,6 +100,7 @@ class Model:
     initial: Document
     name: str
     max_redo: int
+    ends: bool = False  # whether its server may be going down
     moments: list[Moment] = field(default_factory=list)
     steps: dict[str, Frame] = field(default_factory=dict)  # in the order they were written
     paths: dict[str, Path] = field(default_factory=dict)
@@ -419,6 +420,8 @@ class Model:
             must.add("head_moved")
         if sent.kind != "Stop" and at.state != "AVAILABLE":
             must.add("busy")
+        if sent.kind == "Prompt" and self.ends:
+            may.add("draining")
         match sent.kind:
             case "Prompt" if not fields["content"].strip():
                 must.add("content_required")

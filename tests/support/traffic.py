@@ -11,17 +11,23 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from itertools import count
 from typing import Any
 
+import httpx
 from client_view import CONTENTS, ROOT, View, as_base
 from naive_canvas import Document
+from processes import Process
 from random_canvas import random_edits
 from serving import Server
 from session_checks import check_everything, check_stored
 from session_model import Frame, Model, Sent, ack_of
-from websockets.exceptions import ConnectionClosed
-from wire import Client, is_error
+from websockets.exceptions import WebSocketException
+from wire import Client, Gone, is_error
+
+from turnback.sessions.registry import Sessions
+from turnback.settings import Settings
 
 DURABLE = ("WsServerStatusEvent", "WsServerStepEvent", "WsServerHeadChangeEvent")
 BAD = [
@@ -54,6 +60,7 @@ class Peer:
         self.v1 = v1
         self.view = View(v1)
         self.epoch = ""
+        self.backlog: list[Frame] = []  # of sockets that are closed, since the last quiet
         self._connect = connect
         self._client: Client | None = None
         self._taken = 0
@@ -85,6 +92,7 @@ class Peer:
         if self._client is not None:
             await self._client.__aexit__()
             self.take_all()
+            self.backlog += self._client.frames
             self._client = None
 
     def take_all(self) -> None:
@@ -105,7 +113,14 @@ class Peer:
         assert self._taken == len(self.client.frames)
         self.client.frames.clear()
         self.client.texts.clear()
+        self.backlog.clear()
         self._taken = 0
+
+    async def reach(self, seq: int) -> None:
+        """Wait until this client has been told of the event `seq`; only v1 can know."""
+        while self.v1 and self.view.seq < seq:
+            await self.client.wait(lambda _: True, since=self._taken)
+            self.take_all()
 
     async def barrier(self) -> int:
         """Wait until all that was sent is answered; the index of the frame that says so."""
@@ -134,27 +149,40 @@ class Peer:
 
 
 class Traffic:
-    """Drives `session` of `server`. `commands` counts what was sent."""
+    """Drives a session. `commands` counts what was sent, `rounds` what kind of rounds there were.
+
+    `server` may be replaced while nobody is connected. Where there is an `other` server over the
+    same database, two of the clients talk to that one.
+    """
 
     def __init__(
         self,
-        server: Server,
+        server: Server | Process,
         session: str,
         rng: random.Random,
         *,
+        settings: Settings,
         initial: Document,
         files: list[Document],
         database_url: str,
+        other: Server | None = None,
+        clients: int = 3,
     ) -> None:
         self.server = server
         self.session = session
         self.rng = rng
-        self.model = Model(initial, "Untitled", server.settings.max_redo_depth)
+        self.model = Model(initial, "Untitled", settings.max_redo_depth)
         self.scribe = Peer(self.connect, v1=True)
         self.witness = Peer(self.connect, v1=False)
-        self.peers = [Peer(self.connect, v1=v1) for v1 in (True, True, False)]
+        self.peers = [Peer(self.connect, v1=at % 3 < 2) for at in range(clients)]
+        self.afar: list[Peer] = []
+        if other is not None:
+            connect = partial(other.connect, session)
+            self.afar = [Peer(connect, v1=True) for _ in range(2)]
+            self.peers += self.afar
         self.commands = 0
         self.rounds: dict[str, int] = {}
+        self._settings = settings
         self._files = files
         self._database_url = database_url
         self._sent: list[Sent] = []
@@ -183,6 +211,36 @@ class Traffic:
 
     async def round(self) -> None:
         """One random round of commands, and what holds when the session is quiet again."""
+        await self.act()
+        await self.quiet()
+
+    async def round_with_an_end(self, end: Callable[[], Awaitable[Server | Process]]) -> None:
+        """A round in which the server goes at some instant; `end` ends it and gives the next.
+
+        Who was told something must find it again: everyone asks for what came after it.
+        """
+
+        async def soon() -> Server | Process:
+            await asyncio.sleep(self.rng.random() ** 2 * 0.2)
+            return await end()
+
+        ending = asyncio.create_task(soon())
+        try:
+            while not ending.done():
+                await self.act()
+        except (Gone, WebSocketException, httpx.TransportError, OSError):
+            pass
+        server = await ending
+        for peer in self.everyone:
+            await peer.leave()
+        self.server = server
+        resets = [peer.view.resets for peer in self.everyone]
+        await self.enter_all()
+        assert [peer.view.resets for peer in self.everyone] == resets
+        await self.quiet()
+
+    async def act(self) -> None:
+        """Some random commands, all of them answered."""
         kinds: dict[Callable[[], Awaitable[None]], int] = {
             self.turn: 34,
             self.calm_commands: 26,
@@ -192,13 +250,11 @@ class Traffic:
             self.ask_again: 8,
             self.talk_nonsense: 3,
             self.rename: 3,
-            self.forgotten: 1,
         }
         act = self.rng.choices(list(kinds), list(kinds.values()))[0]
         name = act.__name__
         self.rounds[name] = self.rounds.get(name, 0) + 1
         await act()
-        await self.quiet()
 
     async def turn(self) -> None:
         """A prompt, and perhaps others at it while it runs."""
@@ -241,7 +297,10 @@ class Traffic:
                     commands.append(twice)
             twice[1]["requestId"] = f"twice-{next(self._numbers)}"
             twice[1].pop("turnKey", None)
-        await asyncio.gather(*(fire(commands, peer) for peer, commands in lots))
+        fired = (fire(commands, peer) for peer, commands in lots)
+        for error in await asyncio.gather(*fired, return_exceptions=True):
+            if error is not None:
+                raise error
 
     async def come_and_go(self) -> None:
         """A client leaves, perhaps with a command on its lips, and comes back."""
@@ -250,12 +309,8 @@ class Traffic:
             await self.send(self.peer(), *self.prompt())
         if self.rng.random() < 0.5:
             kind, fields = self.any_command(peer)
-            sent = self._note(kind, fields)
-            try:
-                await peer.client.send(kind, **fields)
-            except ConnectionClosed:
-                pass
-            sent.answer = None
+            self._note(kind, fields, peer)  # nobody will know what becomes of it
+            await peer.client.send(kind, **fields)
         await peer.leave()
         if self.rng.random() < 0.7:
             for _ in range(self.rng.randrange(3)):
@@ -305,12 +360,9 @@ class Traffic:
         self._names.append(f"Name {next(self._numbers)}")
         await self.server.http.patch(f"/sessions/{self.session}", json={"name": self._names[-1]})
 
-    async def forgotten(self) -> None:
+    async def forgotten(self, sessions: Sessions) -> None:
         """Everyone leaves for so long that the session leaves memory; then everyone is back."""
-        sessions = self.server.app.state.sessions
-        await self.quiet()
-        for peer in self.everyone:
-            await peer.leave()
+        await self.end()
         for _ in range(200):
             if self.session not in sessions._actors:
                 break
@@ -329,6 +381,8 @@ class Traffic:
     def peer(self, *, v1: bool = False) -> Peer:
         """One of those who talk; with `v1`, one who may say everything."""
         peers = [peer for peer in self.peers if peer.connected and (peer.v1 or not v1)]
+        if not peers:
+            raise Gone("nobody is connected")
         return self.rng.choice(peers)
 
     def prompt(self) -> tuple[str, Frame]:
@@ -385,9 +439,10 @@ class Traffic:
         edits = random_edits(self.rng, self.model.document(known), self._files)
         return {"baseHeadId": base, "edits": edits}
 
-    def _note(self, kind: str, fields: Frame) -> Sent:
-        self.scribe.take_all()
-        sent = Sent(kind, fields, self.scribe.view.seq)
+    def _note(self, kind: str, fields: Frame, peer: Peer | None = None) -> Sent:
+        known = peer if peer in self.afar and peer is not None else self.scribe
+        known.take_all()
+        sent = Sent(kind, fields, known.view.seq)
         self._sent.append(sent)
         self.commands += 1
         return sent
@@ -404,7 +459,7 @@ class Traffic:
             fields["expectedHeadId"] = rng.choice([view.head, view.head, ROOT])
         if fields.get("requestId", "").startswith("twice"):
             fields.pop("expectedHeadId", None)
-        sent = self._note(kind, fields)
+        sent = self._note(kind, fields, peer)
         if peer is not None:
             await peer.command(sent)
             return
@@ -439,6 +494,7 @@ class Traffic:
             if peer.connected:
                 await peer.barrier()
                 peer.take_all()
+                await peer.reach(self.scribe.view.seq)
 
     async def _is_quiet(self) -> bool:
         """Whether nothing is under way, and the scribe has been told all that was."""
@@ -473,14 +529,15 @@ class Traffic:
 
     def _follow(self) -> None:
         kinds = (*DURABLE, "WsServerSessionEvent")
-        twins = [f for f in self.witness.client.frames if f["type"] in DURABLE]
-        for frame in self.scribe.client.frames:
-            if frame["type"] not in kinds:
-                continue
-            twin = None
-            if frame["type"] in DURABLE:
-                twin = twins.pop(0) if twins else self._twin_of(frame)
-            self.model.follow(frame, twin)
+        log = [f for f in [*self.scribe.backlog, *self.scribe.client.frames]
+               if f["type"] in kinds and "eventSeq" in f]  # fmt: skip
+        twins = [f for f in self.witness.backlog if f["type"] in DURABLE]
+        late = [f for f in self.witness.client.frames if f["type"] in DURABLE]
+        told = [f for f in log if f["type"] in DURABLE]
+        missed = told[len(twins) : len(told) - len(late)]
+        twins += [*map(self._twin_of, missed), *late]
+        for frame in log:
+            self.model.follow(frame, twins.pop(0) if frame["type"] in DURABLE else None)
         assert not twins
         assert self.model.now.name in self._names
 
@@ -507,8 +564,7 @@ class Traffic:
                 assert (view.seq, view.redo_depth) == (now.seq, len(now.redo))
                 assert view.name in (None, now.name)
                 theirs = self.scribe.view.durable
-                assert all(theirs[seq] == text for seq, text in view.durable.items()
-                           if seq in theirs)  # fmt: skip
+                assert all(theirs.get(seq, text) == text for seq, text in view.durable.items())
                 if path != list(now.path):  # it pages back, or looks at where HEAD went
                     view.steps |= {i: self.model.steps[i] for i in now.path}
             else:
@@ -517,7 +573,7 @@ class Traffic:
 
     async def check(self) -> None:
         """Everything that the server and its database say of the session."""
-        await check_everything(self.server, self.session, self.model, self.rng)
+        await check_everything(self.server, self.session, self.model, self.rng, self._settings)
         await check_stored(self._database_url, self.session, self.model)
 
 

@@ -17,6 +17,10 @@ Frame = dict[str, Any]
 WAIT = 15.0
 
 
+class Gone(AssertionError):
+    """The socket is closed, and what was waited for has not come."""
+
+
 class Client:
     """One socket. `frames` are all frames seen, in order, `texts` the same as they came."""
 
@@ -92,7 +96,7 @@ class Client:
                         return self.frames[at]
                     at += 1
                 if self.closed is not None:
-                    raise AssertionError(f"closed with {self.closed}; saw {self.frames[since:]}")
+                    raise Gone(f"closed with {self.closed}; saw {self.frames[since:]}")
                 self._arrived.clear()
                 await self._arrived.wait()
 
