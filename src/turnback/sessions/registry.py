@@ -1,14 +1,14 @@
 """All live sessions of this process: loaded on demand, evicted when idle, drained at the end.
 
-Its ticker keeps the leases alive, ends runs whose holder is gone, reads sessions again that have
-fallen behind, and forgets what is past its time (lineage.md 3).
+Its tickers keep the leases alive, end runs whose holder is gone, read sessions again that have
+fallen behind, and forget what is past its time (lineage.md 3).
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 
@@ -23,8 +23,9 @@ from turnback.core.errors import (
     TurnbackError,
 )
 from turnback.core.principal import LOCAL, Principal
-from turnback.sessions.actor import Actor, now_ms
+from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING
+from turnback.sessions.planning import now_ms
 from turnback.sessions.runner import Runner
 from turnback.settings import Settings
 from turnback.store.dao import Dao
@@ -50,12 +51,12 @@ class Sessions:
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
         self._tickers: list[asyncio.Task[None]] = []
+        self._mending: dict[str, asyncio.Task[None]] = {}
 
     async def start(self) -> None:
-        """Take this process's node lock, end what a crash cut off, and start ticking."""
+        """Take this process's node lock, and start ticking; what a crash cut off is ended soon."""
         await self.dao.hold_node_lock()
         self.epoch = await self.dao.stream_epoch()
-        await self._recover()
         self._tickers = [
             asyncio.create_task(self._every(self.settings.lease_heartbeat, self._beat)),
             asyncio.create_task(self._every(self.settings.poll_interval, self._poll)),
@@ -84,6 +85,7 @@ class Sessions:
             opening = asyncio.ensure_future(self._open(principal, session_id))
             self._opening[session_id] = opening
             opening.add_done_callback(lambda _: self._opening.pop(session_id, None))
+            opening.add_done_callback(lambda f: f.cancelled() or f.exception())  # for nobody
         return await asyncio.shield(opening)
 
     def now(self) -> datetime:
@@ -108,7 +110,8 @@ class Sessions:
         # What was asked before may still begin a run: it is let through first.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                await self._refresh(tuple(self._actors.values()))
+                asked = [actor.refresh() for actor in self._actors.values()]
+                await asyncio.gather(*asked, return_exceptions=True)
         runs = [actor.run for actor in self._actors.values() if actor.run is not None]
         if runs:
             ends = [asyncio.create_task(run.ended.wait()) for run in runs]
@@ -125,9 +128,10 @@ class Sessions:
 
     async def close(self) -> None:
         """End every task of this process's sessions."""
-        for ticker in self._tickers:
-            ticker.cancel()
-        await asyncio.gather(*self._tickers, return_exceptions=True)
+        tasks = (*self._tickers, *self._mending.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(actor.close() for actor in self._actors.values()))
         self._actors.clear()
         await self._entered.aclose()
@@ -159,21 +163,26 @@ class Sessions:
                 del self._actors[session_id]
                 await actor.close()
 
-    async def _recover(self) -> None:
-        """End the runs whose holders are gone, by loading their sessions."""
-        for key in await self.dao.ended_leases(expiry=self.settings.lease_expiry):
-            try:
-                actor = await self.get(LOCAL, key.id)
-            except TurnbackError as error:
-                log.warning("session not recovered", session=key.id, code=error.code)
-            else:
-                actor.doubt()
-                await self._refresh([actor])
+    def _mend(self, session_id: str) -> None:
+        """Read a session again, and end its run if nobody holds it; none waits for another."""
+        if session_id not in self._mending:
+            self._mending[session_id] = task = asyncio.create_task(self._reread(session_id))
+            task.add_done_callback(lambda _: self._mending.pop(session_id, None))
+
+    async def _reread(self, session_id: str) -> None:
+        try:
+            actor = await self.get(LOCAL, session_id)
+            actor.doubt()
+            await actor.refresh()
+        except SessionNotFound:
+            pass  # deleted by another process; its sockets have been told
+        except TurnbackError as error:
+            log.warning("session not read again", session=session_id, code=error.code)
 
     async def _beat(self) -> None:
+        await self.dao.hold_node_lock()
         if held := [actor.key for actor in self._actors.values() if actor.run is not None]:
             await self.dao.heartbeat(held)
-        await self.dao.hold_node_lock()
 
     async def _poll(self) -> None:
         """Bring memory up to what other processes have written, and tell whether anything works."""
@@ -186,35 +195,27 @@ class Sessions:
                     actor.away()
             raise
         for actor in actors:
-            if revisions.get(actor.key.id, math.inf) > actor.revision:  # absent: deleted
+            if revisions.get(actor.key.id, math.inf) > actor.memory.revision:  # absent: deleted
                 actor.doubt()
-        await self._refresh([actor for actor in actors if not actor.settled])
-        await self._recover()
+            if not actor.settled:
+                self._mend(actor.key.id)
+        for key in await self.dao.ended_leases(expiry=self.settings.lease_expiry):
+            self._mend(key.id)
         await self._evict(older_than=self.settings.session_idle_timeout)
-
-    async def _refresh(self, actors: Sequence[Actor]) -> None:
-        refreshing = [actor.refresh() for actor in actors]
-        for actor, result in zip(
-            actors, await asyncio.gather(*refreshing, return_exceptions=True), strict=True
-        ):
-            if isinstance(result, SessionNotFound):
-                continue  # deleted by another process; its sockets have been told
-            if isinstance(result, Exception):
-                log.warning("session not refreshed", session=actor.key.id, error=repr(result))
 
     async def _forget(self) -> None:
         settings = self.settings
         ttl = timedelta(seconds=settings.request_ttl)
         await self.dao.forget_requests(before=datetime.now(UTC) - ttl)
         for actor in tuple(self._actors.values()):
-            await actor.trim()
+            await actor.memory.trim()
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:
-            await asyncio.sleep(seconds)
             try:
                 await act()
             except DatabaseUnavailable:
                 log.warning("database away", during=act.__qualname__)
             except Exception:
                 log.exception("ticker failed", during=act.__qualname__)
+            await asyncio.sleep(seconds)

@@ -18,6 +18,7 @@ import zstandard
 
 from turnback.core import workflow as snapshots
 from turnback.core.errors import (
+    DatabaseUnavailable,
     RecordConflict,
     SessionNotFound,
     SnapshotMissing,
@@ -394,12 +395,14 @@ class Dao:
                 command_timeout=self._db.connect_timeout,
                 server_settings={"application_name": "turnback node"},
             )
-            # Not to be had while a lost connection of ours still holds it: the next beat tries
-            # again, and until then the heartbeats speak for us.
             if await connection.fetchval(NODE_LOCK, self.node_id):
                 self._node_connection = connection
-            else:
-                await connection.close(timeout=self._db.connect_timeout)
+                return
+            await connection.close(timeout=self._db.connect_timeout)
+        raise DatabaseUnavailable(
+            "A lost connection of this process still holds its lock; it is tried again",
+            reached=True,
+        )
 
     async def drop_node_lock(self) -> None:
         """Let go of the process's lock: it holds no run any more."""
@@ -411,9 +414,14 @@ class Dao:
             self._node_connection = None
 
     async def heartbeat(self, keys: Sequence[SessionKey]) -> None:
-        """Say, by the database's clock, that this process's runs of these sessions are alive."""
+        """Say, by the database's clock, that this process's runs of these sessions are alive.
+
+        On the connection that holds the lock: a busy pool must not look like a dead process.
+        """
         roots, ids = [key.root_id for key in keys], [key.id for key in keys]
-        await self._db.run(lambda c: c.execute(HEARTBEAT, roots, ids, self.node_id))
+        assert self._node_connection is not None, "`hold_node_lock` comes first"
+        async with domain_errors():
+            await self._node_connection.execute(HEARTBEAT, roots, ids, self.node_id)
 
     async def ended_leases(self, *, expiry: float) -> list[SessionKey]:
         """Sessions whose run's holder is gone: expired (seconds), or its process is dead."""
