@@ -318,7 +318,7 @@ async def steps(
     """
     limit = _page_size(request, limit)
     actor = await _actor(request, session_id)
-    tree = actor.tree
+    tree = actor.memory.tree
     if all:
         ids = list(tree.steps)
         end = ids.index(tree.step(before).id) if before else len(ids)
@@ -342,17 +342,17 @@ async def step_workflow(
 ) -> Response:
     """The workflow before or after a step; `step-initial` is the session's initial one."""
     actor = await _actor(request, session_id)
-    hash_ = actor.tree.workflow_at(actor.tree.position(step_id).step_id)
+    hash_ = actor.memory.tree.workflow_at(actor.memory.tree.position(step_id).step_id)
     if side == "before" and step_id != ROOT_ID:
-        hash_ = actor.tree.step(step_id).before
-    return _document(await actor.workflow_of(hash_))
+        hash_ = actor.memory.tree.step(step_id).before
+    return _document(await actor.memory.workflow_of(hash_))
 
 
 @router.get("/sessions/{session_id}/branches")
 async def branches(request: Request, session_id: str) -> Response:
     """Where lines part: for each such step, the lines that follow it and the tip of each."""
     actor = await _actor(request, session_id)
-    tree = actor.tree
+    tree = actor.memory.tree
     parted = {
         line: {
             "step_id": line,
@@ -391,7 +391,7 @@ def _document(workflow: Workflow) -> Response:
 async def get_workflow(request: Request, session_id: str) -> Response:
     """The workflow at HEAD: the save. Its `ETag` is its content address."""
     actor = await _actor(request, session_id)
-    workflow = await actor.workflow_of(actor.tree.workflow)
+    workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
     known = _etags(request.headers.get("if-none-match", ""), weak=True)
     if workflow.hash in known or "*" in known:
         return Response(status_code=304, headers={"etag": f'"{workflow.hash}"'})
@@ -407,7 +407,7 @@ async def put_workflow(request: Request, session_id: str) -> Response:
     sessions, principal = _sessions(request), _principal(request)
     workflow = load_json(await _body(request), **_limits(sessions.settings))
     actor = await _actor(request, session_id)
-    known, here = _etags(match, weak=False), actor.tree.workflow
+    known, here = _etags(match, weak=False), actor.memory.tree.workflow
     made_on = here if here in known or "*" in known else known[0] if known else ""
     done = await actor.ask(Asked(PutWorkflow(workflow, made_on), principal))
     if done.turn_id is None:
@@ -424,9 +424,9 @@ async def get_diff(
 ) -> Response:
     """What differs between the workflows after two steps: operators by property, and the rest."""
     actor = await _actor(request, session_id)
-    tree = actor.tree
-    before = await actor.workflow_of(tree.workflow_at(tree.position(from_).step_id))
-    after = await actor.workflow_of(tree.workflow_at(tree.position(to).step_id))
+    tree = actor.memory.tree
+    before = await actor.memory.workflow_of(tree.workflow_at(tree.position(from_).step_id))
+    after = await actor.memory.workflow_of(tree.workflow_at(tree.position(to).step_id))
     return _json(_diff(diff(before, after)))
 
 

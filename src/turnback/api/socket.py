@@ -109,7 +109,9 @@ class _Connection:
         if not self._v1:
             return [await self._base_snapshot()]
         view = self._actor.view(steps=self._settings.snapshot_steps)
-        branches = encode.partings(view, self._actor.tree, choices=self._settings.branch_choices)
+        branches = encode.partings(
+            view, self._actor.memory.tree, choices=self._settings.branch_choices
+        )
         asked = self._websocket.query_params.get("since")
         epoch = self._websocket.query_params.get("epoch")
         reset = False
@@ -117,7 +119,7 @@ class _Connection:
             since = int(asked)
             fits = view.floor <= since <= revision and revision - since <= self._settings.ws_queue
             if fits and epoch in (None, self._sessions.epoch):
-                replay = await self._actor.replay(since=since, until=revision)
+                replay = await self._actor.memory.replay(since=since, until=revision)
                 if [told.event_seq for told in replay] == list(range(since + 1, revision + 1)):
                     return self._replayed(replay, view.partial, revision)
             reset = True
@@ -154,7 +156,7 @@ class _Connection:
     async def _base_snapshot(self) -> str:
         actor = self._actor
         view = actor.view(steps=None)
-        ids = list(actor.tree.steps)  # every step, in the order they were written
+        ids = list(actor.memory.tree.steps)  # every step, in the order they were written
         dao, key = self._sessions.dao, actor.key
         records = await dao.records(self._principal, key, ids)
         hashes = {h for r in records for h in (r.step.before, r.step.after)}

@@ -11,7 +11,8 @@ from turnback.agent.models import ChatModel
 from turnback.agent.steps import Delta, RunLimits, StepDraft
 from turnback.failpoints import hit
 from turnback.sessions import broadcast
-from turnback.sessions.actor import Actor, Run, new_link_id
+from turnback.sessions.actor import Actor, Run
+from turnback.sessions.planning import new_link_id
 from turnback.settings import Settings
 from turnback.store.ids import new_id
 
@@ -30,10 +31,10 @@ class Runner:
 
         Each draft is durable before the loop is asked for more. Raises what `Actor.append` does.
         """
-        workflow = await actor.workflow_of(actor.tree.workflow)
+        workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
         turn = run_turn(
-            model=await self._model_for(actor.row.model),
-            history=await actor.history(self._limits.max_context_bytes),
+            model=await self._model_for(actor.memory.row.model),
+            history=await actor.memory.history(self._limits.max_context_bytes),
             workflow=workflow,
             stop=run.stop,
             limits=self._limits,

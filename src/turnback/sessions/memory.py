@@ -1,0 +1,192 @@
+"""What a live session holds in memory of the database, and reads of what that refers to.
+
+A cache, never the truth: good for the one `revision` it has read. It is read as a whole, or follows
+a commit that has been made; nothing else changes it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from turnback.agent.steps import PastStep
+from turnback.core.errors import SnapshotMissing
+from turnback.core.principal import Principal
+from turnback.core.tree import Limits, Step, Tree
+from turnback.core.workflow import Workflow
+from turnback.sessions import payloads
+from turnback.sessions.broadcast import Told
+from turnback.sessions.commands import Done
+from turnback.settings import Settings
+from turnback.store.dao import Dao
+from turnback.store.outbox import HeadChanged, StepWritten
+from turnback.store.rows import Commit, Record, SessionKey, SessionRow
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A session as just read, not yet what memory holds."""
+
+    tree: Tree
+    row: SessionRow
+    workflow: Workflow | None
+
+
+class Memory:
+    """One session's tree, row and workflow at HEAD, as of `revision`.
+
+    `workflow` is None where the one at HEAD is damaged: the session can still be read and reverted.
+    """
+
+    tree: Tree
+    row: SessionRow
+    workflow: Workflow | None
+
+    def __init__(
+        self, *, dao: Dao, principal: Principal, settings: Settings, key: SessionKey
+    ) -> None:
+        self.key = key
+        self.tree = Tree(key.id, "")
+        self.workflow = None
+        self.revision = -1
+        self._dao = dao
+        self._principal = principal
+        self._settings = settings
+        self._cache: OrderedDict[str, Workflow] = OrderedDict()
+        self._trimmed: int | None = None
+
+    # -- as the database has it
+
+    async def read(self) -> Reading:
+        """The session in one snapshot. Raises `SessionNotFound`, `DatabaseUnavailable`."""
+        stored = await self._dao.load(self._principal, self.key.id)
+        row = stored.row
+        tree = Tree(
+            self.key.id,
+            row.initial_hash,
+            limits=Limits(
+                max_redo_depth=self._settings.max_redo_depth,
+                max_branch_segments=self._settings.max_branch_segments,
+            ),
+            state=row.state,
+            head=row.head,
+            redo_stack=stored.redo,
+        )
+        tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
+        try:
+            workflow = await self.workflow_of(tree.workflow)
+        except SnapshotMissing:
+            workflow = None
+        return Reading(tree, row, workflow)
+
+    def adopt(self, reading: Reading) -> None:
+        """Hold what was read in place of what was held."""
+        self.tree, self.row, self.workflow = reading.tree, reading.row, reading.workflow
+        self.revision = reading.row.revision
+
+    def follow(self, commit: Commit, after: Workflow | None, revision: int) -> list[Told]:
+        """Follow a commit that has been made; what is to be told of it, in order.
+
+        `after` is the workflow that it leads to, `revision` the session's after it.
+        """
+        before = self.workflow
+        self.tree.apply(commit.events)
+        if after is not None:
+            self.workflow = self._hold(after)
+        self.revision = revision
+        if commit.change is not None and commit.change.name is not None:
+            self.row = replace(self.row, name=commit.change.name)
+        if commit.change is not None and commit.change.archived is not None:
+            archived_at = commit.now if commit.change.archived else None
+            self.row = replace(self.row, archived_at=archived_at)
+        told = []
+        for event_seq, notice in enumerate(commit.notices, revision - len(commit.notices) + 1):
+            item = Told(event_seq, notice, after=self.workflow)
+            if isinstance(notice, StepWritten):
+                item.before = before
+                item.record = Record(
+                    self.tree.steps[notice.step_id],
+                    commit.payload or "{}",
+                    commit.principal,
+                    event_seq,
+                    commit.now,
+                )
+            told.append(item)
+        return told
+
+    async def trim(self) -> None:
+        """Drop events beyond the newest `events_kept` and older than `events_kept_days`."""
+        keep = self._settings.events_kept
+        if self._trimmed is None or self.revision - self._trimmed > keep // 10:
+            floor = await self._dao.trim(self.key, keep=keep, days=self._settings.events_kept_days)
+            self.row = replace(self.row, events_floor=floor)
+            self._trimmed = self.revision
+
+    def done(self, turn_id: str | None = None) -> Done:
+        """The answer to a command as things stand, `turn_id` being the turn it began."""
+        return Done(self.tree.head.step_id, self.revision, turn_id)
+
+    # -- what it refers to
+
+    def newest(self, count: int | None) -> tuple[tuple[Step, ...], str | None]:
+        """The newest `count` steps of the visible path (None: all), oldest first.
+
+        With them the id of the step before, where there is one.
+        """
+        path: list[Step] = []
+        for step in self.tree.path():
+            if count is not None and len(path) == count:
+                return tuple(reversed(path)), step.id
+            path.append(step)
+        return tuple(reversed(path)), None
+
+    async def workflow_of(self, hash_: str) -> Workflow:
+        """A workflow of this session by its content address. Raises `SnapshotMissing`."""
+        if (held := self._cache.get(hash_)) is not None:
+            self._cache.move_to_end(hash_)
+            return held
+        return self._hold(await self._dao.workflow(self._principal, self.key, hash_))
+
+    async def history(self, max_bytes: int) -> list[PastStep]:
+        """The visible steps for the model, oldest first: the newest that fit in `max_bytes`."""
+        path = list(self.tree.path())
+        kinds = {step.id: self.tree.turns[step.turn_id].kind for step in path}
+        newest: list[Record] = []
+        size = 0
+        for at in range(0, len(path), 100):
+            ids = [step.id for step in path[at : at + 100]]
+            records = await self._dao.records(self._principal, self.key, ids)
+            newest += records
+            size += sum(len(record.payload) for record in records)
+            if size > max_bytes:
+                break
+        return [payloads.past_step(record, kinds[record.step.id]) for record in reversed(newest)]
+
+    async def replay(self, *, since: int, until: int) -> list[Told]:
+        """The durable notices with `since < eventSeq <= until`, with what their frames need."""
+        if since >= until:
+            return []
+        events = await self._dao.events(self._principal, self.key, since=since, until=until)
+        ids = [notice.step_id for _, notice in events if isinstance(notice, StepWritten)]
+        records = {r.step.id: r for r in await self._dao.records(self._principal, self.key, ids)}
+        hashes = {notice.workflow for _, notice in events if isinstance(notice, HeadChanged)}
+        hashes |= {h for r in records.values() for h in (r.step.before, r.step.after)}
+        found = await self._dao.workflows(self._principal, self.key, hashes)
+        told = []
+        for event_seq, notice in events:
+            item = Told(event_seq, notice)
+            if isinstance(notice, StepWritten):
+                item.record = records[notice.step_id]
+                item.before = found.get(item.record.step.before)
+                item.after = found.get(item.record.step.after)
+            elif isinstance(notice, HeadChanged):
+                item.after = found.get(notice.workflow)
+            told.append(item)
+        return told
+
+    def _hold(self, workflow: Workflow) -> Workflow:
+        held = self._cache.setdefault(workflow.hash, workflow)
+        self._cache.move_to_end(held.hash)
+        while len(self._cache) > self._settings.snapshot_cache:
+            self._cache.popitem(last=False)
+        return held
