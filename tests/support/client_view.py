@@ -43,6 +43,8 @@ def check_v1(frame: Frame) -> None:
     """The frame is as the published schema of the frames has it, and has no other member."""
     _validator(frame["type"]).validate(frame)
     assert set(frame) <= _members(frame["type"]), frame
+    for step in frame.get("steps", [frame["step"]] if "step" in frame else []):
+        assert set(step) <= _members("StepFrame") - {*CONTENTS}, step
 
 
 @cache

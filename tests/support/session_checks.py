@@ -14,6 +14,7 @@ from naive_canvas import Document, canonical
 from processes import Process
 from serving import Server as InProcess
 from session_model import Frame, Model
+from wire import is_error
 
 from turnback.settings import Settings
 from turnback.store.url import asyncpg_dsn
@@ -210,12 +211,32 @@ def _changes(
     return after.keys() - before.keys(), before.keys() - after.keys(), changed
 
 
-async def check_stored(database_url: str, session: str, model: Model) -> None:
-    """What the tables hold: events dense, HEAD and redo stack, no run or lease left open."""
+async def check_replay(
+    server: Server, session: str, log: dict[int, str], since: int, *, floor: int, most: int
+) -> None:
+    """Who asks for what came after `since` gets it as it was told then, or a snapshot instead."""
+    last = max(log)
+    async with server.connect(session, query=f"?since={since}") as client:
+        await client.send_raw('{"type": "end"}')
+        end = await client.wait(is_error)
+        texts = client.texts[: client.frames.index(end)]
+    if since >= floor and last - since <= most:
+        assert texts == [log[seq] for seq in range(since + 1, last + 1)]
+    else:
+        fresh = json.loads(await first_text(server, session, v1=True))
+        assert [json.loads(text) for text in texts] == [fresh | {"reset": True}]
+
+
+async def check_stored(database_url: str, session: str, model: Model) -> int:
+    """What the tables hold: events dense, HEAD and redo stack, no run or lease left open.
+
+    The answer is the events' floor: the last that has been dropped.
+    """
     connection = await asyncpg.connect(asyncpg_dsn(database_url))
     try:
         row = await connection.fetchrow(
-            "select head_step, head_seq, redo_depth, redo_top, revision, state from sessions "
+            "select head_step, head_seq, redo_depth, redo_top, revision, state, events_floor "
+            "from sessions "
             "where id = $1::uuid",
             session,
         )
@@ -236,7 +257,8 @@ async def check_stored(database_url: str, session: str, model: Model) -> None:
             "select event_seq from session_events where session_id = $1::uuid order by event_seq",
             session,
         )
-        assert [event["event_seq"] for event in seqs] == list(range(1, now.seq + 1))
+        floor: int = row["events_floor"]
+        assert [event["event_seq"] for event in seqs] == list(range(floor + 1, now.seq + 1))
         records = await connection.fetch(
             "select id, event_seq, seq from records where session_id = $1::uuid", session
         )
@@ -252,6 +274,7 @@ async def check_stored(database_url: str, session: str, model: Model) -> None:
         )
         assert (counts["leases"], counts["running"]) == (0, 0)
         assert counts["turns"] == len(model.first)
+        return floor
     finally:
         await connection.close()
 

@@ -27,6 +27,7 @@ SENTENCES = {
     "Nothing to redo": "nothing_to_redo",
     "Turn is not on the current conversation path": "not_on_path",
     "Message content is required": "content_required",
+    "The server is going down and starts no new run; try again in a moment": "draining",
 }
 NOT_RUN = ("[ERROR] Not run.", "[ERROR] Not finished: the run ended while it ran.")
 
@@ -41,6 +42,7 @@ class Moment:
     redo: tuple[Path, ...]
     name: str
     turn: str | None  # that of the run
+    archived: bool = False
 
     @property
     def head(self) -> str:
@@ -113,6 +115,7 @@ class Model:
     marks: list[Mark] = field(default_factory=list)
     keys: dict[str, str] = field(default_factory=dict)  # turn keys
     answered: dict[str, tuple[Sent, Frame]] = field(default_factory=dict)  # by requestId
+    stops: set[tuple[str, tuple[str, int, str | None]]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.paths[ROOT] = ()
@@ -162,7 +165,8 @@ class Model:
             case "WsServerHeadChangeEvent":
                 self._head(frame, was)
             case "WsServerSessionEvent":
-                self._moment(was, name=frame.get("name", was.name))
+                archived = frame.get("archived", was.archived)
+                self._moment(was, name=frame.get("name", was.name), archived=archived)
             case other:
                 raise AssertionError(other)
 
@@ -325,19 +329,24 @@ class Model:
             assert any(s.lo <= mark.seq for s in stops), f"{mark}: nobody asked to stop"
 
     def _claim_acknowledged(self, sent: Sent, ack: Frame, free: dict[int, Mark]) -> None:
-        request_id = sent.fields.get("requestId")
-        if request_id in self.answered:
+        request_id, acked = sent.fields.get("requestId"), ack_of(ack)
+        if sent.kind == "Stop":
+            # One that found nothing to stop is not remembered: asked again it may find something.
+            if request_id is not None and (request_id, acked) in self.stops:
+                return
+            self.stops.add((request_id or "", acked))
+        elif request_id in self.answered:
             first, answer = self.answered[request_id]
             assert first.fields == sent.fields
-            assert ack_of(answer) == ack_of(ack), (answer, ack)
+            assert ack_of(answer) == acked, (sent, answer, ack)
             return
-        head, seq, turn = ack_of(ack)
+        head, seq, turn = acked
         assert sent.lo <= seq <= (sent.hi or 0), sent
         assert head == self.moments[seq].head, (ack, self.moments[seq])
         mark = free.get(seq)
         if mark is not None and turn == mark.turn and self._fits(sent, mark):
             self._take(sent, mark, free)
-            if request_id is not None:
+            if request_id is not None and sent.kind != "Stop":
                 self.answered[request_id] = (sent, ack)
         else:
             assert self._did_nothing(sent, self.moments[seq], turn), (sent, free)
@@ -420,6 +429,8 @@ class Model:
             must.add("head_moved")
         if sent.kind != "Stop" and at.state != "AVAILABLE":
             must.add("busy")
+        if sent.kind != "Stop" and at.archived:
+            must.add("archived")
         if sent.kind == "Prompt" and self.ends:
             may.add("draining")
         match sent.kind:

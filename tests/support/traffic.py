@@ -21,7 +21,7 @@ from naive_canvas import Document
 from processes import Process
 from random_canvas import random_edits
 from serving import Server
-from session_checks import check_everything, check_stored
+from session_checks import check_everything, check_replay, check_stored
 from session_model import Frame, Model, Sent, ack_of
 from websockets.exceptions import WebSocketException
 from wire import Client, Gone, is_error
@@ -250,6 +250,7 @@ class Traffic:
             self.ask_again: 8,
             self.talk_nonsense: 3,
             self.rename: 3,
+            self.archive: 2,
         }
         act = self.rng.choices(list(kinds), list(kinds.values()))[0]
         name = act.__name__
@@ -359,6 +360,17 @@ class Traffic:
         await self.send(self.peer(), *self.prompt())
         self._names.append(f"Name {next(self._numbers)}")
         await self.server.http.patch(f"/sessions/{self.session}", json={"name": self._names[-1]})
+
+    async def archive(self) -> None:
+        """Archived, at some instant, and then unarchived: in between nothing may change."""
+        url = f"/sessions/{self.session}"
+        if self.rng.random() < 0.5:
+            await self.send(self.peer(), *self.prompt())
+        archived = await self.server.http.patch(url, json={"archived": True})
+        assert archived.status_code == 200 or archived.json()["code"] == "busy"
+        await self.burst()
+        unarchived = await self.server.http.patch(url, json={"archived": False})
+        assert unarchived.status_code == 200
 
     async def forgotten(self, sessions: Sessions) -> None:
         """Everyone leaves for so long that the session leaves memory; then everyone is back."""
@@ -574,7 +586,10 @@ class Traffic:
     async def check(self) -> None:
         """Everything that the server and its database say of the session."""
         await check_everything(self.server, self.session, self.model, self.rng, self._settings)
-        await check_stored(self._database_url, self.session, self.model)
+        floor = await check_stored(self._database_url, self.session, self.model)
+        log, most = self.scribe.view.durable, self._settings.ws_queue
+        for since in (self.rng.randrange(self.model.now.seq + 1), self.model.now.seq - 3):
+            await check_replay(self.server, self.session, log, since, floor=floor, most=most)
 
 
 BASE_FIELDS = ("content", "messageSource", "messageId")
