@@ -15,12 +15,12 @@ from typing import Any
 
 import asyncpg
 import pytest
+from agreement import idle, last_seq, state
 from processes import Process, eventually, process
 from scripted_provider import Pause, ScriptedProvider, call, text
 from serving import Server, serving
 from whole import check_whole, told_once
 from wire import Client
-from witness import idle, last_seq, state
 
 from turnback.store.url import asyncpg_dsn
 

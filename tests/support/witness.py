@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import httpx
+from agreement import idle, last_seq
 from processes import eventually
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from whole import told_once
 from wire import Client, Frame, is_status
 
 REPORT = "build a sales report"
-BUSY_ENDS_WITHIN = 10.0
 
 GONE = (ConnectionClosed, InvalidHandshake, httpx.HTTPError, OSError, AssertionError)
 """What a client meets when its server is killed."""
@@ -194,21 +194,6 @@ class Witness:
         again = await client.ask("Redo")
         await eventually(lambda: last_seq(replayed) == again["eventSeq"])
         assert replayed.path == path
-
-
-def last_seq(client: Client) -> int:
-    """The last `eventSeq` that a client has been told of."""
-    return max((f["eventSeq"] for f in client.frames if "eventSeq" in f), default=0)
-
-
-def state(client: Client) -> str:
-    """The session's state, as a client has been told."""
-    return str([frame["state"] for frame in client.frames if "state" in frame][-1])
-
-
-async def idle(client: Client) -> None:
-    """Wait until no run is under way; a dead one must be ended within a bound."""
-    await eventually(lambda: state(client) == "AVAILABLE", within=BUSY_ENDS_WITHIN)
 
 
 def _trace(frame: Frame) -> tuple[str, str] | None:

@@ -42,7 +42,7 @@ _REFUSED = (
 """The server said no: nothing was committed, and trying again may help."""
 
 
-CLIENT_MARGIN = 5.0
+CLIENT_MARGIN = 2.0
 """Seconds beyond the server's `statement_timeout` after which a silent server counts as lost."""
 
 
