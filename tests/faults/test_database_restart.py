@@ -1,0 +1,147 @@
+"""The database stopped and started again, with sockets open and a run under way."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from agreement import check_agreement, idle
+from scripted_provider import Pause, ScriptedProvider, text
+from serving import Server, serving
+from wire import Client, Frame, is_status
+
+from turnback.store.embedded import Embedded, binaries, user_prefix
+from turnback.store.migrate import migrate
+
+UNAVAILABLE = is_status("UNAVAILABLE")
+
+
+@dataclass
+class Postgres:
+    """A PostgreSQL of the test's own, which knows nothing of the service it serves."""
+
+    url: str
+    folder: Path
+
+    async def stop(self, mode: str) -> None:
+        await self._pg_ctl("stop", "-w", "-m", mode)
+
+    async def start(self) -> None:
+        # With the options that it was started with: they are kept in `postmaster.opts`.
+        await self._pg_ctl("restart", "-w", "-l", "restarted.log")
+
+    async def _pg_ctl(self, *arguments: str) -> None:
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [*user_prefix(), str(binaries() / "pg_ctl"), "-s", *arguments],
+            cwd=self.folder,
+            env=os.environ | {"PGDATA": str(self.folder / "postgres")},
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+        assert done.returncode == 0
+
+
+@pytest.fixture(scope="module")
+async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Postgres]:
+    folder = tmp_path_factory.mktemp("restarted")
+    with await asyncio.to_thread(Embedded.start, folder) as server:
+        await asyncio.to_thread(migrate, server.url)
+        yield Postgres(server.url, folder)
+
+
+async def moved(client: Client, server: Server) -> None:
+    """One step back and one forth: whatever works, works."""
+    await client.ask("Revert", messageId=client.path[-1]["messageId"])
+    await client.ask("Redo")
+    assert (await server.http.get("/readyz")).status_code == 200
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_a_restart_while_idle_is_told_and_over_when_the_database_is_back(
+    postgres: Postgres, mode: str
+) -> None:
+    async with serving(postgres.url) as server:
+        session = await server.session()
+        async with server.connect(session) as client, server.connect(session, v1=False) as base:
+            await client.snapshot()
+            await client.prompt("add a CSVFileScan")
+            await postgres.stop(mode)
+            for told in (await client.wait(UNAVAILABLE), await base.wait(UNAVAILABLE)):
+                assert "eventSeq" not in told
+            await refused_by(server, session, client)
+            await postgres.start()
+            await idle(client)
+            await idle(base)
+            assert len([f for f in client.frames if UNAVAILABLE(f)]) == 1
+            await moved(client, server)
+            await check_agreement(server, session, client, postgres.url)
+
+
+async def refused_by(server: Server, session: str, client: Client) -> None:
+    """What cannot be done without the database says so, by its code, and the socket lives on."""
+    answers: list[Frame] = [
+        await client.ask("Prompt", content="add a TextInput"),
+        await client.ask("Revert", messageId=client.path[-1]["messageId"]),
+    ]
+    assert [answer["code"] for answer in answers] == ["database_unavailable"] * 2
+    for path in (f"/sessions/{session}", "/sessions", f"/sessions/{session}/workflow", "/readyz"):
+        answer = await server.http.get(path)
+        assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+    assert (await server.http.post("/sessions", json={})).status_code == 503
+    assert (await server.http.get("/healthz")).status_code == 200
+    async with server.connect(session) as another:
+        frame = await another.next()
+        assert (frame["type"], frame["code"]) == ("WsServerErrorEvent", "database_unavailable")
+        assert await another.until_closed() == 1013
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+async def test_a_run_outlives_a_short_restart(
+    postgres: Postgres, provider: ScriptedProvider, mode: str
+) -> None:
+    hold = asyncio.Event()
+    provider.will([text("before, "), Pause(hold), text("after")])
+    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    async with serving(postgres.url, lease_expiry=20.0, **model) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="talk")
+            await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
+            await postgres.stop(mode)
+            hold.set()
+            await client.wait(UNAVAILABLE)
+            await postgres.start()
+            await idle(client, within=20)
+            assert [s["content"] for s in client.path] == ["talk", "before, after"]
+            await moved(client, server)
+            await check_agreement(server, session, client, postgres.url)
+
+
+async def test_a_run_whose_database_stays_away_ends_as_interrupted(
+    postgres: Postgres, provider: ScriptedProvider
+) -> None:
+    hold = asyncio.Event()
+    provider.will([text("before, "), Pause(hold), text("after")])
+    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    async with serving(postgres.url, lease_expiry=0.5, **model) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="talk")
+            await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
+            await postgres.stop("fast")
+            hold.set()
+            await client.wait(UNAVAILABLE)
+            await asyncio.sleep(5)  # its last step has been given up
+            await postgres.start()
+            await idle(client)
+            assert client.path[-1]["endReason"] == "interrupted"
+            await moved(client, server)
+            await check_agreement(server, session, client, postgres.url)
