@@ -330,6 +330,27 @@ async def test_the_same_request_id_runs_once_and_is_answered_again(server: Serve
         assert snapshot["head_id"] == client.head
 
 
+async def test_a_request_that_would_change_nothing_now_is_answered_as_it_was(
+    server: Server,
+) -> None:
+    session = await server.session()
+    async with server.connect(session) as client:
+        await client.snapshot()
+        prompt = {"content": ADD_SCAN, "turnKey": "k", "requestId": "prompt"}
+        prompted = await client.ask("Prompt", **prompt)
+        await client.wait(is_status("AVAILABLE"))
+        move = {"op": "moveOperator", "operatorID": "op1", "position": {"x": 5, "y": 7.5}}
+        edit = {"baseHeadId": client.head, "edits": [move], "requestId": "edit"}
+        edited = await client.ask("EditWorkflow", **edit)
+        await client.ask("Revert", messageId=prompted["messageId"])
+        await client.ask("Redo")
+        assert await client.ask("EditWorkflow", **edit) == edited
+        assert await client.ask("Prompt", **prompt) == prompted
+        assert (await client.ask("Prompt", **prompt | {"content": "x"}))["code"] == (
+            "request_conflict"
+        )
+
+
 async def test_the_same_turn_key_is_the_same_turn(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:

@@ -22,7 +22,7 @@ from scripted_provider import (
     usage,
 )
 
-IDS = [f"op{n}" for n in range(1, 10)]
+IDS = [f"op{n}" for n in range(1, 7)]
 ADDED: list[tuple[str, dict[str, Any]]] = [
     ("CSVFileScan", {"fileName": "/data/sales.csv"}),
     ("TextInput", {}),

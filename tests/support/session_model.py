@@ -27,6 +27,7 @@ SENTENCES = {
     "Nothing to redo": "nothing_to_redo",
     "Turn is not on the current conversation path": "not_on_path",
     "Message content is required": "content_required",
+    "The session is archived; unarchive it to go on": "archived",
     "The server is going down and starts no new run; try again in a moment": "draining",
 }
 NOT_RUN = ("[ERROR] Not run.", "[ERROR] Not finished: the run ended while it ran.")

@@ -238,12 +238,15 @@ class Traffic:
         await self.enter_all()
         assert [peer.view.resets for peer in self.everyone] == resets
         await self.quiet()
+        if self.model.now.archived:
+            await self._unarchive()
 
     async def act(self) -> None:
         """Some random commands, all of them answered."""
         kinds: dict[Callable[[], Awaitable[None]], int] = {
             self.turn: 34,
-            self.calm_commands: 26,
+            self.calm_commands: 22,
+            self.back_and_forth: 4,
             self.burst: 16,
             self.stopped_turn: 8,
             self.come_and_go: 8,
@@ -277,6 +280,15 @@ class Traffic:
         for _ in range(self.rng.randrange(1, 5)):
             peer = self.peer()
             await self.send(peer, *self.any_command(peer, prompts=False))
+
+    async def back_and_forth(self) -> None:
+        """Back step by step, farther than redo remembers, and forward again as far as it goes."""
+        steps = self.rng.randrange(3, 10)
+        for _ in range(steps):
+            peer = self.peer(v1=True)
+            await self.send(peer, "Revert", {"stepId": peer.view.head})
+        for _ in range(self.rng.randrange(steps + 2)):
+            await self.send(self.peer(), "Redo", {})
 
     async def burst(self) -> None:
         """Everyone at once, and each several times."""
@@ -363,14 +375,18 @@ class Traffic:
 
     async def archive(self) -> None:
         """Archived, at some instant, and then unarchived: in between nothing may change."""
-        url = f"/sessions/{self.session}"
         if self.rng.random() < 0.5:
             await self.send(self.peer(), *self.prompt())
+        url = f"/sessions/{self.session}"
         archived = await self.server.http.patch(url, json={"archived": True})
         assert archived.status_code == 200 or archived.json()["code"] == "busy"
         await self.burst()
-        unarchived = await self.server.http.patch(url, json={"archived": False})
-        assert unarchived.status_code == 200
+        await self._unarchive()
+
+    async def _unarchive(self) -> None:
+        url = f"/sessions/{self.session}"
+        answer = await self.server.http.patch(url, json={"archived": False})
+        assert answer.status_code == 200, answer.text
 
     async def forgotten(self, sessions: Sessions) -> None:
         """Everyone leaves for so long that the session leaves memory; then everyone is back."""
