@@ -33,12 +33,12 @@ def interrupted(client: Client) -> bool:
 
 @asynccontextmanager
 async def two(
-    folder: Path, url: str, provider: ScriptedProvider, **settings: Any
+    folder: Path, url: str, provider: ScriptedProvider, *, polls: float = 0.2, **settings: Any
 ) -> AsyncIterator[tuple[Process, Server]]:
-    """A server to be killed or frozen, and one that goes on."""
+    """A server to be killed or frozen, which polls every `polls` seconds, and one that goes on."""
     model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        process(folder, url, **model, **settings) as first,
+        process(folder, url, poll_interval=polls, **model, **settings) as first,
         serving(url, **model, **settings) as second,
     ):
         yield first, second
@@ -102,7 +102,8 @@ async def test_a_frozen_servers_late_step_is_refused_and_its_clients_learn_of_th
     late = [call("addOperator", add)] if goes_on == "with a step" else []
     provider.will([text("half"), Pause(hold), *late], [text("never to be seen")])
     short = {"lease_heartbeat": 0.2, "lease_expiry": 1.0}
-    async with two(tmp_path, fresh_database, provider, **short) as (first, second):
+    # It does not poll: nothing but the fence keeps its step out, and tells it why.
+    async with two(tmp_path, fresh_database, provider, polls=60.0, **short) as (first, second):
         session = await first.session()
         async with first.connect(session) as client, second.connect(session) as other:
             await client.snapshot()
