@@ -42,6 +42,7 @@ class Settings(BaseSettings):
     model: str = "offline"
     model_base_url: str | None = None
     model_api_key: SecretStr | None = None
+    max_models: Positive = 100  # different ones in use by the sessions of one process
     offline_delay_ms: Annotated[int, Field(ge=0)] = 15  # between the offline model's words
 
     # -- a run's limits
@@ -80,6 +81,7 @@ class Settings(BaseSettings):
     ws_max_size: Positive = 9_000_000  # bytes in one frame from a client
     ws_max_send: Positive = 64_000_000  # bytes in one frame to a client
     ws_queue: Positive = 1_000  # frames waiting for one slow reader
+    ws_queue_size: Positive = 64_000_000  # characters of those frames
     max_body: Positive = 9_000_000  # bytes of a REST body
     snapshot_steps: Positive = 200  # steps in a v1 snapshot
     branch_choices: Positive = 100  # newest lines named where lines part

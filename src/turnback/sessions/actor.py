@@ -40,6 +40,7 @@ from turnback.sessions.broadcast import (
     Message,
     Subscriber,
     Told,
+    Write,
 )
 from turnback.sessions.commands import (
     Asked,
@@ -193,10 +194,13 @@ class Actor:
             else:
                 return
 
-    def join(self) -> tuple[Subscriber, int]:
-        """A subscriber told everything after the revision returned."""
+    def join(self, write: Write) -> tuple[Subscriber, int]:
+        """A subscriber whose frames `write` writes, told everything after the revision returned."""
         self.touch()
-        return self.hub.join(self._settings.ws_queue), self._told
+        settings = self._settings
+        subscriber = Subscriber(write, frames=settings.ws_queue, size=settings.ws_queue_size)
+        self.hub.join(subscriber)
+        return subscriber, self._told
 
     def leave(self, subscriber: Subscriber) -> None:
         """End a subscription."""
@@ -464,14 +468,16 @@ class Actor:
         """Take what was read, and tell subscribers what they have missed of it."""
         revision = reading.row.revision
         since = self._told if self._told >= 0 else revision
-        missed = await self.memory.replay(since=since, until=revision)
+        missed: list[Told] = []
+        if revision - since <= self._settings.ws_queue:
+            missed = await self.memory.replay(since=since, until=revision)
         self.memory.adopt(reading)
         self._stale = False
         if len(missed) == revision - since:
             for told in missed:
                 self._tell(told)
         else:
-            self.hub.tell(BEHIND)  # they were forgotten: who connects again gets a snapshot
+            self.hub.tell(BEHIND)  # some are forgotten, or too many: a new snapshot says it all
         self._told = revision
         if self._away:
             self._away = False

@@ -1,15 +1,17 @@
 """Telling a session's subscribers, each through a bounded queue of its own.
 
-A slow subscriber is marked and dropped; the others never wait for it (protocol.md 4, limits).
+What waits in a queue is the frame as it will be sent, written once for all who get the same, so
+that its bytes can be counted. A slow subscriber is marked and dropped; the others never wait for it
+(protocol.md 4, limits).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from turnback.core.errors import TurnbackError
 from turnback.core.tree import State
 from turnback.core.workflow import Workflow
 from turnback.store.outbox import Notice
@@ -54,14 +56,6 @@ class Availability:
     texts: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Failure:
-    """A run itself has failed in a way that no step could say."""
-
-    error: TurnbackError
-    texts: dict[str, str] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A frame for one subscriber alone, in its order among the others."""
@@ -77,7 +71,9 @@ class Closed:
     reason: str
 
 
-Message = Told | Delta | Availability | Failure | Reply | Closed
+Message = Told | Delta | Availability | Reply | Closed
+Write = Callable[[Message], str | None]
+"""How a subscriber's frames are written; None: it is not told of this."""
 
 SLOW_READER = Closed(1013, "slow reader")
 DRAINING = Closed(1012, "the server is restarting")
@@ -86,35 +82,46 @@ DELETED = Closed(4410, "the session was deleted")
 
 
 class Subscriber:
-    """One reader's queue. `limit` counts messages."""
+    """One reader's queue: `frames` at most, and `size` characters, though always one frame."""
 
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._messages: deque[Message] = deque()
+    def __init__(self, write: Write, *, frames: int, size: int) -> None:
+        self._write = write
+        self._max_frames = frames
+        self._max_size = size
+        self._size = 0
+        self._queue: deque[str | Closed] = deque()
         self._arrived = asyncio.Event()
         self.closed = False
         self.overflowed = asyncio.Event()
 
     def put(self, message: Message) -> None:
-        """Queue a message; past the limit the reader is closed as slow instead."""
+        """Queue a message; past a limit the reader is closed as slow instead."""
         if self.closed:
             return
-        if isinstance(message, Closed):
-            self.closed = True
-        elif len(self._messages) >= self._limit:
-            self._messages.clear()
-            message = SLOW_READER
-            self.closed = True
-            self.overflowed.set()
-        self._messages.append(message)
+        frame = message if isinstance(message, Closed) else self._write(message)
+        if frame is None:
+            return
+        if isinstance(frame, str):
+            self._size += len(frame)
+            if self._queue and (
+                len(self._queue) >= self._max_frames or self._size > self._max_size
+            ):
+                self._queue.clear()
+                self.overflowed.set()
+                frame = SLOW_READER
+        self.closed = isinstance(frame, Closed)
+        self._queue.append(frame)
         self._arrived.set()
 
-    async def get(self) -> Message:
-        """The next message, waiting for it."""
-        while not self._messages:
+    async def get(self) -> str | Closed:
+        """The next frame, or the end, waiting for it."""
+        while not self._queue:
             self._arrived.clear()
             await self._arrived.wait()
-        return self._messages.popleft()
+        frame = self._queue.popleft()
+        if isinstance(frame, str):
+            self._size -= len(frame)
+        return frame
 
 
 class Hub:
@@ -126,11 +133,9 @@ class Hub:
     def __len__(self) -> int:
         return len(self._subscribers)
 
-    def join(self, limit: int) -> Subscriber:
-        """A new subscriber, told everything from now on."""
-        subscriber = Subscriber(limit)
+    def join(self, subscriber: Subscriber) -> None:
+        """Tell it everything from now on."""
         self._subscribers.add(subscriber)
-        return subscriber
 
     def leave(self, subscriber: Subscriber) -> None:
         """Tell it nothing more."""

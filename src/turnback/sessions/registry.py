@@ -64,8 +64,16 @@ class Sessions:
         ]
 
     async def model(self, name: str) -> ChatModel:
-        """The model of this name, made and entered once. Raises `ModelNotConfigured`."""
+        """The model of this name, made and entered once.
+
+        Raises `ModelNotConfigured`, or `QueueFull` at `max_models`: each keeps connections open.
+        """
         if name not in self._models:
+            if len(self._models) >= self.settings.max_models:
+                raise QueueFull(
+                    f"{self.settings.max_models} models are in use, the limit (`max_models`); "
+                    "take one of them"
+                )
             self._models[name] = model = resolve(self.settings, name=name)
             await self._entered.enter_async_context(model)
         return self._models[name]

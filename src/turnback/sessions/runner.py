@@ -9,6 +9,8 @@ from typing import assert_never
 from turnback.agent.loop import run_turn
 from turnback.agent.models import ChatModel
 from turnback.agent.steps import Delta, RunLimits, StepDraft
+from turnback.core.errors import ModelNotConfigured, QueueFull
+from turnback.core.tree import EndReason
 from turnback.failpoints import hit
 from turnback.sessions import broadcast
 from turnback.sessions.actor import Actor, Run
@@ -32,8 +34,16 @@ class Runner:
         Each draft is durable before the loop is asked for more. Raises what `Actor.append` does.
         """
         workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
+        try:
+            model = await self._model_for(actor.memory.row.model)
+        except (ModelNotConfigured, QueueFull) as error:
+            # Settings may have changed since the session was made; its person is told by a step.
+            content, end = f"Error: {error.message}", EndReason.FAILED
+            draft = StepDraft(content=content, before=workflow, after=workflow, end_reason=end)
+            await actor.append(run, run.step_id, draft)
+            return
         turn = run_turn(
-            model=await self._model_for(actor.memory.row.model),
+            model=model,
             history=await actor.memory.history(self._limits.max_context_bytes),
             workflow=workflow,
             stop=run.stop,
