@@ -3,7 +3,8 @@
 import { useEffect, useState } from "react";
 
 import type { Comment, CommentBox, Edit } from "../../client/types";
-import { CloseIcon, NoteIcon, TrashIcon } from "../icons";
+import { CloseButton } from "../common/CloseButton";
+import { NoteIcon, TrashIcon } from "../icons";
 
 export function CommentEditor({
   box,
@@ -29,14 +30,7 @@ export function CommentEditor({
         <div>
           <h2>Note</h2>
         </div>
-        <button
-          type="button"
-          className="button icon-only quiet small"
-          aria-label="Close"
-          onClick={onClose}
-        >
-          <CloseIcon />
-        </button>
+        <CloseButton onClose={onClose} />
       </div>
       <div className="inspector-body">
         {comments.map((comment, index) => (

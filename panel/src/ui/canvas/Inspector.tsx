@@ -3,7 +3,8 @@
 import type { ReactNode } from "react";
 
 import type { Edit, Json, JsonObject, Operator, OperatorType } from "../../client/types";
-import { CloseIcon, TrashIcon } from "../icons";
+import { CloseButton } from "../common/CloseButton";
+import { TrashIcon } from "../icons";
 import { fieldKind, isObject, rowSchemas } from "./fieldKind";
 import { Glyph } from "./Glyph";
 import { JsonField } from "./JsonField";
@@ -89,14 +90,7 @@ export function Inspector({
           <h2>{type?.label ?? operator.operatorType}</h2>
           <code title={operatorID}>{operatorID}</code>
         </div>
-        <button
-          type="button"
-          className="button icon-only quiet small"
-          aria-label="Close"
-          onClick={onClose}
-        >
-          <CloseIcon />
-        </button>
+        <CloseButton onClose={onClose} />
       </div>
       <div className="inspector-body">
         {disabled && <p className="note">{blocked}. Its settings can be read, not changed.</p>}

@@ -3,7 +3,8 @@
 import { useEffect, useMemo, useRef, useState } from "react";
 
 import type { OperatorType } from "../../client/types";
-import { CloseIcon, SearchIcon } from "../icons";
+import { CloseButton } from "../common/CloseButton";
+import { SearchIcon } from "../icons";
 import { Glyph } from "./Glyph";
 import { lineOf } from "./lines";
 
@@ -67,14 +68,7 @@ export function Palette({
             }}
           />
         </label>
-        <button
-          type="button"
-          className="button icon-only quiet small"
-          aria-label="Close"
-          onClick={onClose}
-        >
-          <CloseIcon />
-        </button>
+        <CloseButton onClose={onClose} />
       </div>
       <div className="palette-list">
         {problem !== null && <p className="palette-note">{problem}</p>}
