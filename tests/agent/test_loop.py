@@ -802,6 +802,24 @@ async def test_text_that_cannot_be_stored_is_put_right(
     assert run.end.content == "a\U0001f600b\ufffd\ufffdc"
 
 
+async def test_thinking_that_is_no_unicode_does_not_end_the_run(
+    provider: ScriptedProvider, model: ChatModel
+) -> None:
+    thinking = {"choices": [{"index": 0, "delta": {"reasoning_content": "hm \ud800"}}]}
+    provider.will([thinking, call("getWorkflow", GET)], [text("Done.")])
+    run = await Run(model).collect()
+    assert (run.end.content, run.end.end_reason) == ("Done.", EndReason.COMPLETE)
+
+
+@pytest.mark.parametrize(("asked", "answered"), [(10**30, 1), (2**64 - 1, 2**64 - 1), (1, 10**16)])
+async def test_a_count_of_tokens_beyond_belief_is_left_out(
+    provider: ScriptedProvider, model: ChatModel, asked: int, answered: int
+) -> None:
+    provider.will([text("Hello."), usage(asked, answered)])
+    run = await Run(model).collect()
+    assert (run.end.content, run.end.usage) == ("Hello.", None)
+
+
 async def test_offsets_count_utf_16_units_as_pages_do(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:

@@ -118,6 +118,8 @@ async def test_revert_and_redo_move_head_and_the_workflow_for_both_sockets(
         (b"\xff\xfe", "Invalid message format"),
         ("{}", "Unknown message type: undefined"),
         ('{"type": 5}', "Unknown message type: 5"),
+        ('{"type": []}', "Unknown message type: []"),
+        ('{"type": {}}', "Unknown message type: {}"),
         ('{"type": "bogus"}', "Unknown message type: bogus"),
         ('{"type": "WsClientPromptCommand"}', "Message content is required"),
         ('{"type": "WsClientPromptCommand", "content": ""}', "Message content is required"),

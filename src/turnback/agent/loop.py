@@ -53,6 +53,7 @@ __all__ = [
 log = structlog.get_logger(__name__)
 
 EVENTS_AHEAD = 64  # of a model's stream that wait while the consumer commits
+MOST_TOKENS = 2**52  # counted for one call; a provider that says more is not believed
 CLOSE_GRACE = 2.0  # seconds that a cancelled model call or tool has to clean up
 
 ERROR = "[ERROR] "
@@ -109,6 +110,7 @@ async def run_turn(
     toolbox = tools or canvas_toolbox(new_link_id, limits)
     conversation = Conversation(history, max_bytes=limits.max_context_bytes)
     ids = {call.id for step in history for call in step.tool_calls}
+    said: tuple[ModelResponse, Sequence[ToolCall], Sequence[ToolResult]] | None = None
     async with _watching(stop, limits) as watch:
         for step_index in count(1):
             reply = Reply(step_index=step_index, limits=limits, ids=ids, new_id=new_id)
@@ -119,6 +121,8 @@ async def run_turn(
                 watch.check()
                 if step_index > limits.max_steps:
                     raise _limit(f"{limits.max_steps} model calls in a turn (`max_steps`).")
+                if said is not None:
+                    conversation.add(*said)
                 messages = conversation.messages(workflow)
                 async with aclosing(_listen(model, messages, toolbox, reply, watch)) as deltas:
                     async for delta in deltas:
@@ -155,7 +159,7 @@ async def run_turn(
                     content=cut.text, before=workflow, after=workflow, end_reason=cut.reason
                 )
                 return
-            conversation.add(reply.sent_back(), calls, results)
+            said = (reply.sent_back(), calls, results)
 
 
 async def _listen(
@@ -270,6 +274,8 @@ def _usage(answer: ModelResponse | None) -> Usage | None:
     if answer is None or not answer.usage.has_values():
         return None
     used = answer.usage
+    if not all(0 <= count < MOST_TOKENS for count in (used.input_tokens, used.output_tokens)):
+        return None
     return Usage(
         inputTokens=used.input_tokens,
         outputTokens=used.output_tokens,

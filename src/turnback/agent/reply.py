@@ -153,6 +153,8 @@ class Reply:
                 case TextPart():
                     if part.content:
                         parts.append(replace(part, content=_storable(part.content)))
+                case ThinkingPart():
+                    parts.append(replace(part, content=_storable(part.content)))
                 case ToolCallPart():
                     call = next(calls)
                     parts.append(

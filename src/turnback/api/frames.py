@@ -181,9 +181,11 @@ def _check_held(frame: dict[str, Any]) -> None:
 
 def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any:
     type_ = frame.get("type")
+    if not isinstance(type_, str):
+        raise UnknownType(f"Unknown message type: {_shown(type_)}")
     if v1 and type_ in LATER_TYPES:
         raise NotAvailable(f"This server does not offer `{type_}`; see `/capabilities`")
-    if not isinstance(type_, str) or type_ not in types:
+    if type_ not in types:
         raise UnknownType(f"Unknown message type: {_shown(type_)}")
     if type_ == "WsClientPromptCommand" and (
         not isinstance(frame.get("content"), str) or not frame["content"].strip()
