@@ -20,6 +20,7 @@ import uvloop
 
 from turnback.agent.models import resolve
 from turnback.api.guard import is_loopback
+from turnback.api.protocol import WebSocketProtocol
 from turnback.app import create_app
 from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
 from turnback.store.embedded import Embedded
@@ -133,7 +134,7 @@ async def _serve(
     config = uvicorn.Config(
         app,
         http="h11",
-        ws="websockets-sansio",
+        ws=WebSocketProtocol,
         ws_max_size=settings.ws_max_size,
         ws_per_message_deflate=False,
         lifespan="off",  # entered here, so that its errors reach the caller as they are

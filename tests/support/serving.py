@@ -15,6 +15,7 @@ import uvicorn
 from scripted_provider import ScriptedProvider, scripted_provider
 from wire import Client
 
+from turnback.api.protocol import WebSocketProtocol
 from turnback.app import create_app
 from turnback.settings import Settings
 
@@ -56,7 +57,7 @@ async def serving(database_url: str, **settings: Any) -> AsyncIterator[Server]:
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        ws=WebSocketProtocol,
         ws_per_message_deflate=False,
         ws_max_size=configured.ws_max_size,
         lifespan="on",

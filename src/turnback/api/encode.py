@@ -16,7 +16,7 @@ from turnback.core.lineage import ROOT_ID
 from turnback.core.tree import Role, Tree
 from turnback.core.workflow import Workflow
 from turnback.sessions.actor import View
-from turnback.sessions.broadcast import Availability, Closed, Delta, Failure, Message, Reply, Told
+from turnback.sessions.broadcast import Availability, Closed, Delta, Message, Reply, Told
 from turnback.sessions.commands import Done
 from turnback.store.outbox import HeadChanged, SessionChanged, Status, StepWritten
 from turnback.store.rows import Record
@@ -35,7 +35,7 @@ def text(message: Message, *, v1: bool) -> str | None:
     return message.texts[audience] or None
 
 
-def _frame(message: Told | Delta | Availability | Failure, *, v1: bool) -> dict[str, Any] | None:
+def _frame(message: Told | Delta | Availability, *, v1: bool) -> dict[str, Any] | None:
     match message:
         case Told():
             return _told(message, v1=v1)
@@ -43,8 +43,6 @@ def _frame(message: Told | Delta | Availability | Failure, *, v1: bool) -> dict[
             return _delta(message) if v1 else None
         case Availability(state):
             return {"type": "WsServerStatusEvent", "state": state} | _only(v1, waitingFor=[])
-        case Failure(error):
-            return error_frame(error, v1=v1)
         case _:
             assert_never(message)
 

@@ -8,6 +8,7 @@ typed error or a close code and lives on or ends (protocol.md 1).
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import orjson
@@ -25,11 +26,14 @@ from turnback.core.errors import (
 )
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.actor import Actor
-from turnback.sessions.broadcast import DRAINING, Closed, Reply, Subscriber, Told
+from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 
 log = structlog.get_logger()
+
+REPLAYED_AT_ONCE = 100
+"""Events that are read at once: each may carry a whole workflow."""
 
 NOT_FOUND = Closed(4404, "session not found")
 TRY_AGAIN = Closed(1013, "try again later")
@@ -74,13 +78,11 @@ class _Connection:
         self._v1 = v1
 
     async def run(self) -> None:
-        subscriber, revision = self._actor.join()
+        subscriber, revision = self._actor.join(partial(encode.text, v1=self._v1))
         tasks: list[asyncio.Task[Any]] = []
         try:
-            for text in await self._opening(revision):
-                await _send(self._websocket, text)
+            writing = asyncio.create_task(self._write(await self._opening(revision), subscriber))
             reading = asyncio.create_task(self._read(subscriber))
-            writing = asyncio.create_task(self._write(subscriber, revision))
             overflow = asyncio.create_task(subscriber.overflowed.wait())
             tasks = [reading, writing, overflow]
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -88,7 +90,7 @@ class _Connection:
                 # The writer hangs in a full transport: the peer is told if it still listens.
                 writing.cancel()
                 await asyncio.wait([writing])
-                await _close(self._websocket, TRY_AGAIN)
+                await _close(self._websocket, SLOW_READER)
         except WebSocketDisconnect:
             pass
         except StoreError as error:
@@ -119,9 +121,9 @@ class _Connection:
             since = int(asked)
             fits = view.floor <= since <= revision and revision - since <= self._settings.ws_queue
             if fits and epoch in (None, self._sessions.epoch):
-                replay = await self._actor.memory.replay(since=since, until=revision)
-                if [told.event_seq for told in replay] == list(range(since + 1, revision + 1)):
-                    return self._replayed(replay, view.partial, revision)
+                replayed = await self._replayed(since, revision, view.partial)
+                if replayed is not None:
+                    return replayed
             reset = True
         records = await self._sessions.dao.records(
             self._principal, self._actor.key, [step.id for step in view.path]
@@ -136,10 +138,23 @@ class _Connection:
             )
         ]
 
-    def _replayed(
-        self, replay: list[Told], partial: tuple[str, str, str] | None, revision: int
-    ) -> list[str]:
-        texts = [text for told in replay if (text := encode.text(told, v1=True)) is not None]
+    async def _replayed(
+        self, since: int, revision: int, partial: tuple[str, str, str] | None
+    ) -> list[str] | None:
+        """The frames after `since`; None where one is not kept, or they are too much to queue."""
+        texts: list[str] = []
+        size = 0
+        while since < revision:
+            until = min(since + REPLAYED_AT_ONCE, revision)
+            replay = await self._actor.memory.replay(since=since, until=until)
+            if [told.event_seq for told in replay] != list(range(since + 1, until + 1)):
+                return None
+            found = [text for told in replay if (text := encode.text(told, v1=True)) is not None]
+            size += sum(map(len, found))
+            if size > self._settings.ws_queue_size:
+                return None
+            texts += found
+            since = until
         if partial is not None:
             turn_id, step_id, said = partial
             delta = {
@@ -165,17 +180,12 @@ class _Connection:
 
     # -- both directions
 
-    async def _write(self, subscriber: Subscriber, revision: int) -> None:
-        while True:
-            message = await subscriber.get()
-            if isinstance(message, Closed):
-                await _close(self._websocket, message)
-                return
-            if isinstance(message, Told) and message.event_seq <= revision:
-                continue
-            text = encode.text(message, v1=self._v1)
-            if text is not None:
-                await _send(self._websocket, text)
+    async def _write(self, opening: list[str], subscriber: Subscriber) -> None:
+        while opening:  # and none is kept longer than it takes to send it
+            await _send(self._websocket, opening.pop(0))
+        while not isinstance(frame := await subscriber.get(), Closed):
+            await _send(self._websocket, frame)
+        await _close(self._websocket, frame)
 
     async def _read(self, subscriber: Subscriber) -> None:
         while True:

@@ -1,0 +1,195 @@
+"""A client that stops reading is closed; the others lose nothing and wait for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import Process, eventually, process
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed
+from websockets.typing import Subprotocol
+from whole import told_once
+from wire import Client
+
+MB = 2**20
+LARGE = 4 * MB  # of the workflow
+LIMIT = 32 * MB  # of what may wait for one reader
+CUT_WITHIN = 12.0
+"""Seconds: to see that the peer takes nothing, to try to tell it, and to cut it."""
+
+
+@asynccontextmanager
+async def deaf(server: Process, session: str, *, v1: bool = True) -> AsyncIterator[Any]:
+    """A client that reads nothing, and has hardly any room in its kernel either."""
+    host, port = server.url.removeprefix("http://").split(":")
+    there = socket.socket()
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    there.connect((host, int(port)))
+    there.setblocking(False)
+    client: ClientConnection = await connect(
+        f"{server.url.replace('http', 'ws')}/sessions/{session}/ws",
+        sock=there,
+        subprotocols=[Subprotocol("turnback.v1")] if v1 else None,
+        max_queue=1,
+        max_size=None,
+        compression=None,
+        ping_interval=None,
+    )
+    try:
+        yield client
+    finally:
+        client.transport.abort()
+        await client.wait_closed()
+
+
+def memory(server: Process) -> int:
+    """The bytes that a server's process has in use."""
+    pages = int(Path(f"/proc/{server.pid}/statm").read_text().split()[1])
+    return pages * 4096
+
+
+def connections(server: Process) -> int:
+    """How many connections its port has that are not closed."""
+    port = f":{int(server.url.rpartition(':')[2]):04X}"
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[1].endswith(port) and row[3] == "01" for row in rows)
+
+
+def workflow(size: int) -> dict[str, Any]:
+    """A workflow of about so many bytes."""
+    return {
+        "operators": [
+            {
+                "operatorID": f"op{n}",
+                "operatorType": "TextInput",
+                "operatorProperties": {"textInput": "x" * (size // 20)},
+            }
+            for n in range(20)
+        ],
+        "operatorPositions": {f"op{n}": {"x": 0, "y": n} for n in range(20)},
+        "links": [],
+        "commentBoxes": [],
+    }
+
+
+async def move(client: Client, n: int) -> float:
+    """Move an operator; how many seconds the answer took."""
+    began = time.monotonic()
+    edit = {"op": "moveOperator", "operatorID": "op1", "position": {"x": n, "y": n}}
+    answer = await client.ask("EditWorkflow", baseHeadId=client.head, edits=[edit])
+    assert answer["type"] == "WsServerAckEvent", answer
+    return time.monotonic() - began
+
+
+async def test_a_reader_that_is_thousands_of_frames_behind_is_cut_and_nobody_waits_for_it(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with process(tmp_path, fresh_database) as server:
+        session = await server.session(workflow=workflow(20_000))
+        async with server.connect(session) as client, server.connect(session, v1=False) as base:
+            await client.snapshot()
+            alone = sorted([await move(client, n) for n in range(1, 101)])
+            async with deaf(server, session), deaf(server, session, v1=False):
+                before, held = memory(server), connections(server)
+                assert held >= 4
+                together = sorted([await move(client, n) for n in range(101, 1201)])
+                assert memory(server) - before < 1.5 * LIMIT
+                await eventually(lambda: connections(server) == held - 2, within=CUT_WITHIN)
+            assert together[550] < 3 * alone[50] + 0.005
+            assert together[-1] < 1.0
+            told_once(client.durable)
+            assert len(client.durable) == 2 * 1200
+            await eventually(lambda: len(base.frames) == len(client.durable) + 1)
+
+
+async def test_what_waits_for_a_reader_is_bounded_in_bytes(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with process(tmp_path, fresh_database, ws_queue_size=LIMIT) as server:
+        session = await server.session(workflow=workflow(LARGE))
+        async with server.connect(session) as client:
+            await client.snapshot()
+            for n in range(1, 11):
+                await move(client, n)
+            async with deaf(server, session):
+                before, held = memory(server), connections(server)
+                most = 0
+                for n in range(11, 51):
+                    await move(client, n)
+                    most = max(most, memory(server) - before)
+                assert most < 3 * LIMIT
+                await eventually(lambda: connections(server) == held - 1, within=CUT_WITHIN)
+            told_once(client.durable)
+
+
+@pytest.mark.parametrize("v1", [True, False])
+async def test_a_reader_that_is_merely_late_is_told_why_it_was_closed(
+    fresh_database: str, tmp_path: Path, v1: bool
+) -> None:
+    async with process(tmp_path, fresh_database, ws_queue=20) as server:
+        session = await server.session(workflow=workflow(100_000))
+        async with server.connect(session) as client:
+            await client.snapshot()
+            async with deaf(server, session, v1=v1) as late:
+                for n in range(1, 61):
+                    await move(client, n)
+                with suppress(ConnectionClosed):
+                    async for _ in late:
+                        pass
+                assert (late.close_code, late.close_reason) == (1013, "slow reader")
+
+
+async def test_a_reader_that_takes_not_even_its_snapshot_is_cut(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with process(tmp_path, fresh_database, ws_queue=20) as server:
+        session = await server.session(workflow=workflow(LARGE))
+        async with server.connect(session) as client:
+            await client.snapshot()
+            async with deaf(server, session):
+                held = connections(server)
+                for n in range(1, 31):
+                    await move(client, n)
+                await eventually(lambda: connections(server) == held - 1, within=CUT_WITHIN)
+
+
+async def test_a_client_that_floods_and_does_not_read_is_cut(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with process(tmp_path, fresh_database) as server:
+        session = await server.session()
+        async with server.connect(session) as client, deaf(server, session) as flood:
+            await client.snapshot()
+            before, held = memory(server), connections(server)
+
+            async def send() -> None:
+                for n in range(200_000):
+                    await flood.send(f'{{"type": "bogus{n}"}}')
+
+            sending = asyncio.create_task(send())
+            await eventually(lambda: connections(server) == held - 1, within=60)
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            assert memory(server) - before < LIMIT
+            await client.prompt("add a CSVFileScan")
+
+
+async def test_a_reader_that_takes_nothing_does_not_hold_up_the_end(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with process(tmp_path, fresh_database, drain_timeout=1.0) as server:
+        session = await server.session(workflow=workflow(LARGE))
+        async with deaf(server, session):
+            await asyncio.sleep(0.5)
+            began = time.monotonic()
+            server.send(signal.SIGTERM)
+            assert await server.end() == 0
+            assert time.monotonic() - began < 8
