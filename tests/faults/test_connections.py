@@ -11,6 +11,7 @@ import asyncpg
 import pytest
 from agreement import check_agreement, idle, last_seq, state
 from flaky import flaky
+from held import row_of
 from processes import eventually
 from scripted_provider import Pause, ScriptedProvider, call, text
 from serving import Server, serving
@@ -271,3 +272,24 @@ async def test_a_database_that_falls_silent_is_unavailable_within_a_bound(
             await check_agreement(server, session, client, fresh_database)
             assert is_head(client.durable[-1])
             assert state(client) == "AVAILABLE"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+async def test_a_commit_that_goes_on_behind_a_cut_connection_is_waited_for(
+    fresh_database: str, tmp_path: Path, command: Command
+) -> None:
+    async with flaky(fresh_database, tmp_path) as wire, serving(wire.url, **UNHURRIED) as server:
+        session = await server.session()
+        async with server.connect(session) as client, row_of(fresh_database, session) as row:
+            await prepared(client)
+            await row.hold()
+            asking = asyncio.create_task(command(client))
+            await row.waiting()
+            wire.cut()
+            await client.wait(is_status("UNAVAILABLE"))
+            await asyncio.sleep(0.3)
+            assert not asking.done()
+            await row.let_go()
+            assert (await asking)["type"] == "WsServerAckEvent"
+            await idle(client)
+            await check_agreement(server, session, client, fresh_database)

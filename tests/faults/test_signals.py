@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from agreement import idle, last_seq
+from held import row_of
 from processes import command, eventually, process
 from scripted_provider import HANG, Pause, ScriptedProvider, text
 from serving import serving
@@ -136,3 +137,25 @@ async def test_signals_in_mid_run_leave_neither_process_nor_postgresql(tmp_path:
         assert client.path[-1]["endReason"] == "interrupted"
     assert not (data_dir / "postgres" / "postmaster.pid").exists()
     await eventually(lambda: not Path(f"/proc/{postmaster}").exists())
+
+
+async def test_a_prompt_that_is_being_saved_at_the_signal_is_not_left_running(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.will([text("half"), Pause()])
+    model = {"model": "openai:scripted", "model_base_url": provider.url, "drain_timeout": 3.0}
+    async with process(tmp_path, fresh_database, **model) as server:
+        session = await server.session()
+        async with server.connect(session) as client, row_of(fresh_database, session) as row:
+            await client.snapshot()
+            await row.hold()
+            await client.send("Prompt", content="work")
+            await row.waiting()
+            server.send(signal.SIGTERM)
+            await eventually(lambda: refused(server.http))
+            await row.let_go()
+            assert await client.until_closed() == 1012
+            assert await server.end() == 0
+        assert client.path[-1]["endReason"] == "interrupted"
+    rows = await check_whole(fresh_database)
+    assert [row["state"] for row in rows["sessions"]] == ["AVAILABLE"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agreement import check_agreement, idle, last_seq, state
+from held import row_of
 from processes import Process, eventually, process
 from scripted_provider import Pause, ScriptedProvider, call, text
 from serving import Server, serving
@@ -196,3 +197,32 @@ async def test_of_two_prompts_to_two_servers_one_runs_and_one_is_told_busy(
             assert client.durable == other.durable
             await check_agreement(second, session, other, fresh_database)
             assert len([s for s in client.path if s["role"] == "user"]) == 10
+
+
+async def test_a_busy_pool_does_not_look_like_a_dead_server(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    hold = asyncio.Event()
+    provider.will([text("half, "), Pause(hold), text("whole")])
+    short = {"lease_heartbeat": 0.2, "lease_expiry": 1.0, "db_pool_size": 2}
+    async with two(tmp_path, fresh_database, provider, polls=60.0, **short) as (first, second):
+        session, *others = [await first.session() for _ in range(3)]
+        async with first.connect(session) as client, AsyncExitStack() as stack:
+            await client.snapshot()
+            await client.send("Prompt", content="work")
+            await client.wait(streaming)
+            rows = [await stack.enter_async_context(row_of(fresh_database, s)) for s in others]
+            renames = []
+            for row, other in zip(rows, others, strict=True):
+                await row.hold()
+                rename = first.http.patch(f"/sessions/{other}", json={"name": "held up"})
+                renames.append(asyncio.create_task(rename))
+            await rows[0].waiting(2)
+            await asyncio.sleep(2)  # twice as long as a lease without a heartbeat
+            for row in rows:
+                await row.let_go()
+            assert [(await rename).status_code for rename in renames] == [200, 200]
+            hold.set()
+            await idle(client)
+            assert [s["content"] for s in client.path] == ["work", "half, whole"]
+            await check_agreement(second, session, client, fresh_database)
