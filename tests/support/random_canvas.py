@@ -107,6 +107,7 @@ class Improviser:
         self.calm = calm
         self._rng = rng
         self._ids = count(1)
+        self._fed: dict[str, dict[str, Any]] = {}  # how operators were fed before
 
     def __call__(self) -> Answer | Refusal | Any:
         rng = self._rng
@@ -185,6 +186,9 @@ class Improviser:
                 {"inputOperatorIds": {}},
             ]
         )
+        if rng.random() < 0.4:
+            inputs = self._fed.get(operator_id, inputs)
+        self._fed[operator_id] = inputs
         match rng.choices(["add", "modify", "delete", "get"], [50, 25, 15, 10])[0]:
             case "add":
                 kind, properties = rng.choice(ADDED)

@@ -245,8 +245,8 @@ class Traffic:
         """Some random commands, all of them answered."""
         kinds: dict[Callable[[], Awaitable[None]], int] = {
             self.turn: 34,
-            self.calm_commands: 22,
-            self.back_and_forth: 4,
+            self.calm_commands: 18,
+            self.back_and_forth: 8,
             self.burst: 16,
             self.stopped_turn: 8,
             self.come_and_go: 8,
@@ -283,7 +283,7 @@ class Traffic:
 
     async def back_and_forth(self) -> None:
         """Back step by step, farther than redo remembers, and forward again as far as it goes."""
-        steps = self.rng.randrange(3, 10)
+        steps = self.rng.randrange(4, 12)
         for _ in range(steps):
             peer = self.peer(v1=True)
             await self.send(peer, "Revert", {"stepId": peer.view.head})
