@@ -6,13 +6,16 @@ This file imports nothing of ours. Rooms take the values they need; none reads t
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-Positive = Annotated[int, Field(ge=1)]
-Seconds = Annotated[float, Field(gt=0)]
+MOST = 2**31 - 1  # what PostgreSQL takes for a whole number, and for a timeout in milliseconds
+
+Positive = Annotated[int, Field(ge=1, le=MOST)]
+Seconds = Annotated[float, Field(gt=0, le=MOST // 1_000)]
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(BaseSettings):
@@ -27,7 +30,7 @@ class Settings(BaseSettings):
     port: Annotated[int, Field(ge=0, le=65535)] = 8700
     data_dir: Path = Path("./.turnback")
     allowed_origins: tuple[str, ...] = ()  # beside the server's own
-    log_level: str = "info"
+    log_level: Annotated[LogLevel, BeforeValidator(lambda value: str(value).lower())] = "info"
     drain_timeout: Seconds = 10.0
 
     # -- the database
@@ -43,7 +46,7 @@ class Settings(BaseSettings):
     model_base_url: str | None = None
     model_api_key: SecretStr | None = None
     max_models: Positive = 100  # different ones in use by the sessions of one process
-    offline_delay_ms: Annotated[int, Field(ge=0)] = 15  # between the offline model's words
+    offline_delay_ms: Annotated[int, Field(ge=0, le=MOST)] = 15  # between the offline model's words
 
     # -- a run's limits
     max_steps: Positive = 40  # model calls in a turn
@@ -61,7 +64,7 @@ class Settings(BaseSettings):
     max_branch_segments: Positive = 100_000
     max_prompt_bytes: Positive = 200_000
     max_workflow_bytes: Positive = 8_000_000
-    max_json_depth: Positive = 100
+    max_json_depth: Annotated[int, Field(ge=1, le=200)] = 100  # frames wrap it; orjson writes 254
     max_edits: Positive = 1_000  # in one command
     command_queue: Positive = 100  # waiting commands per session
     session_idle_timeout: Seconds = 300.0  # a session without sockets leaves memory
@@ -69,7 +72,7 @@ class Settings(BaseSettings):
     snapshot_cache: Positive = 64  # workflows kept in memory per live session
     request_ttl: Seconds = 86_400.0  # how long a requestId is remembered
     events_kept: Positive = 10_000  # newest per session, for ?since=
-    events_kept_days: Positive = 7
+    events_kept_days: Annotated[int, Field(ge=1, le=100_000)] = 7
     forget_interval: Seconds = 600.0  # between two rounds of dropping what is past its time
 
     # -- leases (database clock)

@@ -1,0 +1,28 @@
+"""Settings out of their bounds: refused when the service starts, not found out in the middle."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from turnback.settings import Settings
+
+
+@pytest.mark.parametrize("value", [0, -1, "nan", "inf", "-inf", 1e300])
+def test_a_time_is_some_seconds_that_a_clock_can_count(value: object) -> None:
+    for name in ("drain_timeout", "request_ttl", "db_statement_timeout", "poll_interval"):
+        with pytest.raises(ValidationError, match=name):
+            Settings.model_validate({name: value})
+
+
+@pytest.mark.parametrize("value", [0, -1, 2**31, 10**30, "many"])
+def test_a_limit_is_a_number_that_the_database_takes(value: object) -> None:
+    for name in ("max_redo_depth", "events_kept", "events_kept_days", "max_json_depth"):
+        with pytest.raises(ValidationError, match=name):
+            Settings.model_validate({name: value})
+
+
+def test_a_log_level_is_one_of_four_in_any_case() -> None:
+    assert Settings.model_validate({"log_level": "WARNING"}).log_level == "warning"
+    with pytest.raises(ValidationError, match="log_level"):
+        Settings.model_validate({"log_level": "loud"})
