@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from workflows import FILES, LIMITS, applicable, edit_lists, make, several, workflows
 
 from turnback.core.errors import SnapshotMissing
-from turnback.core.workflow import EMPTY, assemble, load, load_json, operators_in, parts
+from turnback.core.workflow import EMPTY, Assembly, assemble, load, load_json, operators_in, parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,6 +47,20 @@ def test_the_blobs_since_a_version_complete_its_own(
     both = before.blobs() | new
     assert fetched(after.hash, both) == after.blobs()
     assert assemble(after.hash, both).encoded() == after.encoded()
+
+
+@several
+@given(workflows(), edit_lists())
+def test_versions_of_one_assembly_share_what_they_have_in_common(
+    before: Workflow, wanted: Sequence[Edit]
+) -> None:
+    after = make(before, *applicable(before, wanted))
+    assembly = Assembly(before.blobs() | after.blobs())
+    one, other = assembly.workflow(before.hash), assembly.workflow(after.hash)
+    assert (one.encoded(), other.encoded()) == (before.encoded(), after.encoded())
+    for name, operator in one.operators.items():
+        same = before.operators[name] is after.operators.get(name)
+        assert not same or other.operators[name] is operator
 
 
 @several

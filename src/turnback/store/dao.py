@@ -297,9 +297,10 @@ class Dao:
         }
         blobs |= await self._blobs(key, buckets)
         whole = {}
+        assembly = snapshots.Assembly(blobs)
         for hash_ in tops:
             try:
-                whole[hash_] = snapshots.assemble(hash_, blobs)
+                whole[hash_] = assembly.workflow(hash_)
             except SnapshotMissing:
                 continue
         return whole

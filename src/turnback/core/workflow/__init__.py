@@ -8,13 +8,21 @@ diff      what differs between two versions, and whether edits meet another's
 """
 
 from turnback.core.workflow.diff import Change, Changes, Diff, Touch, diff
-from turnback.core.workflow.document import EMPTY, Workflow, assemble, load, load_json
+from turnback.core.workflow.document import (
+    EMPTY,
+    Assembly,
+    Workflow,
+    assemble,
+    load,
+    load_json,
+)
 from turnback.core.workflow.editing import apply
 from turnback.core.workflow.manifest import operators_in, parts
 from turnback.core.workflow.meeting import conflicts, touches
 
 __all__ = [
     "EMPTY",
+    "Assembly",
     "Change",
     "Changes",
     "Diff",

@@ -263,33 +263,54 @@ def _too_large(max_bytes: int) -> TooLarge:
     )
 
 
-def assemble(top_hash: str, blobs: Mapping[str, bytes]) -> Workflow:
-    """Put a stored workflow together from its blobs, whose addresses are all checked.
+class Assembly:
+    """Puts stored workflows together from `blobs`, whose addresses are all checked.
 
-    Raises `SnapshotMissing` when a blob is missing, or is not what its address says.
+    Workflows of one assembly share what they have in common, as versions made by edits do, so that
+    many versions cost little more than one.
     """
-    try:
-        bucket_hashes, section_hashes = split_top(_verified(top_hash, blobs))
-        sections = {name: _part(h, blobs) for name, h in section_hashes.items()}
-        buckets = []
-        for h in bucket_hashes:
-            parts = [_part(operator, blobs) for operator in operators_in(_verified(h, blobs))]
-            buckets.append(make_bucket({part.value["operatorID"]: part for part in parts}))
-        return Workflow(tuple(buckets), sections, make_top(buckets, sections))
-    except (ValueError, KeyError) as error:
-        raise _damaged(top_hash) from error
+
+    def __init__(self, blobs: Mapping[str, bytes]) -> None:
+        self._blobs = blobs
+        self._parts: dict[str, Part] = {}
+        self._buckets: dict[str, Bucket] = {}
+
+    def workflow(self, top_hash: str) -> Workflow:
+        """The workflow of this address.
+
+        Raises `SnapshotMissing` when a blob is missing, or is not what its address says.
+        """
+        try:
+            bucket_hashes, section_hashes = split_top(self._verified(top_hash))
+            sections = {name: self._part(h) for name, h in section_hashes.items()}
+            buckets = tuple(self._bucket(h) for h in bucket_hashes)
+            return Workflow(buckets, sections, make_top(buckets, sections))
+        except (ValueError, KeyError) as error:
+            raise _damaged(top_hash) from error
+
+    def _bucket(self, hash_: str) -> Bucket:
+        if hash_ not in self._buckets:
+            parts = [self._part(operator) for operator in operators_in(self._verified(hash_))]
+            by_id = {part.value["operatorID"]: part for part in parts}
+            self._buckets[hash_] = make_bucket(by_id)
+        return self._buckets[hash_]
+
+    def _part(self, hash_: str) -> Part:
+        if hash_ not in self._parts:
+            data = self._verified(hash_)
+            self._parts[hash_] = Part(data, hash_, orjson.loads(data))
+        return self._parts[hash_]
+
+    def _verified(self, hash_: str) -> bytes:
+        data = self._blobs.get(hash_)
+        if data is None or address(data) != hash_:
+            raise _damaged(hash_)
+        return data
 
 
-def _verified(hash_: str, blobs: Mapping[str, bytes]) -> bytes:
-    data = blobs.get(hash_)
-    if data is None or address(data) != hash_:
-        raise _damaged(hash_)
-    return data
-
-
-def _part(hash_: str, blobs: Mapping[str, bytes]) -> Part:
-    data = _verified(hash_, blobs)
-    return Part(data, hash_, orjson.loads(data))
+def assemble(top_hash: str, blobs: Mapping[str, bytes]) -> Workflow:
+    """One stored workflow, put together. Raises as `Assembly.workflow` does."""
+    return Assembly(blobs).workflow(top_hash)
 
 
 def _damaged(hash_: str) -> SnapshotMissing:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Sequence
 from typing import Any, NoReturn, assert_never
 
@@ -28,6 +28,7 @@ from turnback.core.values import DEEPEST, Path, check, shown
 from turnback.core.workflow.document import Workflow, bounded, build, load
 from turnback.core.workflow.shape import (
     AROUND,
+    Ends,
     Json,
     check_comment,
     check_link,
@@ -94,7 +95,10 @@ class _Draft:
         self.comments = {box["commentBoxID"]: box for box in workflow.comments}
         self.settings = dict(workflow.settings or {})
         self._link_ids.update(self.links)
-        self._ends = Counter(map(link_ends, self.links.values()))
+        self._ends: Counter[Ends] = Counter()
+        self._links_at: defaultdict[str, set[str]] = defaultdict(set)  # by operatorID
+        for link in self.links.values():
+            self._note_ends(link)
 
     def document(self) -> dict[str, Any]:
         """The document as edited."""
@@ -129,10 +133,8 @@ class _Draft:
                 self._operator(operator_id)
                 del self.operators[operator_id]
                 self.positions.pop(operator_id, None)
-                for link in [*self.links.values()]:
-                    source, _, target, _ = link_ends(link)
-                    if operator_id in (source, target):
-                        self._drop_link(link["linkID"])
+                for link_id in [*self._links_at[operator_id]]:
+                    self._drop_link(link_id)
             case MoveOperator(operator_id=operator_id, position=position):
                 self._operator(operator_id)
                 self._move_operator(operator_id, position)
@@ -148,7 +150,7 @@ class _Draft:
                 if link_ends(link) == link_ends(old):
                     self.links[link_id] = link
                 else:
-                    self._ends[link_ends(old)] -= 1
+                    self._forget_ends(old)
                     self._join(link)
             case RemoveLink(link_id=link_id):
                 _found(self.links, link_id, "link")
@@ -225,12 +227,24 @@ class _Draft:
                 f"`{shown(source)}` is linked to `{shown(target)}` already, by the same ports; "
                 "leave this link out"
             )
-        self._ends[ends] += 1
+        self._note_ends(link)
         self.links[link["linkID"]] = link
         self._link_ids.add(link["linkID"])
 
     def _drop_link(self, link_id: str) -> None:
-        self._ends[link_ends(self.links.pop(link_id))] -= 1
+        self._forget_ends(self.links.pop(link_id))
+
+    def _note_ends(self, link: Json) -> None:
+        ends = source, _, target, _ = link_ends(link)
+        self._ends[ends] += 1
+        self._links_at[source].add(link["linkID"])
+        self._links_at[target].add(link["linkID"])
+
+    def _forget_ends(self, link: Json) -> None:
+        ends = source, _, target, _ = link_ends(link)
+        self._ends[ends] -= 1
+        self._links_at[source].discard(link["linkID"])
+        self._links_at[target].discard(link["linkID"])
 
     def _free_link_id(self) -> str:
         for _ in range(LINK_ID_TRIES):

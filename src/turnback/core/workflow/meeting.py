@@ -36,6 +36,7 @@ def touches(edits: Sequence[Edit], workflow: Workflow) -> frozenset[Touch]:
     """
     touched: set[Touch] = set()
     links = {link["linkID"]: link for link in workflow.links}
+    removed: set[str] = set()
     touch = touched.add
     for edit in edits:
         match edit:
@@ -46,7 +47,7 @@ def touches(edits: Sequence[Edit], workflow: Workflow) -> frozenset[Touch]:
                 touch(("operator", name))
             case RemoveOperator(operator_id=name):
                 touched |= {("operator", name), ("position", name)}
-                touched |= {link_touch(link) for link in links.values() if name in _at(link)}
+                removed.add(name)
             case MoveOperator(operator_id=name):
                 touch(("position", name))
             case AddLink(link=link):
@@ -80,7 +81,8 @@ def touches(edits: Sequence[Edit], workflow: Workflow) -> frozenset[Touch]:
                 links = {link["linkID"]: link for link in opened.links}
             case unreachable:
                 assert_never(unreachable)
-    return frozenset(touched)
+    ends = (*workflow.links, *links.values()) if removed else ()
+    return frozenset(touched | {link_touch(link) for link in ends if removed & _at(link)})
 
 
 def conflicts(edits: Sequence[Edit], *, base: Workflow, head: Workflow) -> frozenset[Touch]:
