@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from scripted_provider import Pause, ScriptedProvider, text
-from serving import Server
+from serving import Server, serving
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from wire import Client, Frame, is_error, is_head, is_status, is_step
 
@@ -263,6 +263,47 @@ async def test_stop_while_idle_twice_is_nothing(server: Server) -> None:
             assert (await client.ask("Stop"))["type"] == "WsServerAckEvent"
         frames = await client.prompt(ADD_SCAN)
         assert kinds(client.frames)[: len(client.frames) - len(frames)].count("STOPPING") == 0
+
+
+async def test_a_snapshot_holds_the_newest_steps_that_fit_in_a_frame(fresh_database: str) -> None:
+    async with serving(fresh_database, ws_max_send=5_000) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            for n in range(4):
+                await client.prompt(f"{n} " + "what? " * 300)
+            told = client.path
+        async with server.connect(session) as client:
+            frame = await client.snapshot()
+        shown = [step["id"] for step in frame["steps"]]
+        assert 0 < len(shown) < len(told)
+        assert len(client.texts[0]) < 10_000
+        assert shown == [step["id"] for step in told[-len(shown) :]]
+        page = await server.http.get(
+            f"/sessions/{session}/steps", params={"before": frame["stepsCursor"]}
+        )
+        older = [step["id"] for step in page.json()["steps"]]
+        assert older + shown == [step["id"] for step in told]
+
+
+async def test_a_base_snapshot_holds_every_step_and_the_newest_contents(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database, ws_max_send=100_000) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            for _ in range(24):
+                await client.prompt("add a Filter")
+            told = client.path
+        async with server.connect(session, v1=False) as client:
+            frame = await client.snapshot()
+        assert [step["id"] for step in frame["steps"]] == [step["id"] for step in told]
+        full = ["afterWorkflowContent" in step for step in frame["steps"]]
+        assert full == sorted(full)  # the newest ones
+        assert full.count(True) in range(1, 20)
+        assert len(client.texts[0]) < 150_000
+        assert frame["steps"][-1]["afterWorkflowContent"] == await workflow(server, session)
 
 
 async def test_a_dropped_socket_gets_what_it_missed_once_and_in_order(server: Server) -> None:

@@ -8,6 +8,8 @@ typed error or a close code and lives on or ends (protocol.md 1).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,15 +27,21 @@ from turnback.core.errors import (
     TurnbackError,
 )
 from turnback.core.principal import LOCAL, Principal
+from turnback.core.tree import Step
+from turnback.core.workflow import Workflow
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
+from turnback.store.rows import Record
 
 log = structlog.get_logger()
 
 REPLAYED_AT_ONCE = 100
 """Events that are read at once: each may carry a whole workflow."""
+
+READ_AT_ONCE = 20
+"""Records that are read at once, until a frame is full."""
 
 NOT_FOUND = Closed(4404, "session not found")
 TRY_AGAIN = Closed(1013, "try again later")
@@ -125,9 +133,10 @@ class _Connection:
                 if replayed is not None:
                     return replayed
             reset = True
-        records = await self._sessions.dao.records(
-            self._principal, self._actor.key, [step.id for step in view.path]
-        )
+        records = await self._newest(view.path)
+        if 0 < len(records) < len(view.path):
+            kept = len(records)
+            view = replace(view, path=view.path[-kept:], older=view.path[-kept - 1].id)
         return [
             encode.snapshot(
                 view,
@@ -137,6 +146,20 @@ class _Connection:
                 reset=reset,
             )
         ]
+
+    async def _newest(self, path: Sequence[Step]) -> list[Record]:
+        """The records of the newest of these steps, as many as one frame holds; oldest first."""
+        newest: list[Record] = []
+        left = self._settings.ws_max_send
+        for end in range(len(path), 0, -READ_AT_ONCE):
+            ids = [step.id for step in path[max(0, end - READ_AT_ONCE) : end]]
+            records = await self._sessions.dao.records(self._principal, self._actor.key, ids)
+            for record in reversed(records):
+                left -= len(record.payload)
+                if left < 0 and newest:
+                    return newest[::-1]
+                newest.append(record)
+        return newest[::-1]
 
     async def _replayed(
         self, since: int, revision: int, partial: tuple[str, str, str] | None
@@ -149,11 +172,13 @@ class _Connection:
             replay = await self._actor.memory.replay(since=since, until=until)
             if [told.event_seq for told in replay] != list(range(since + 1, until + 1)):
                 return None
-            found = [text for told in replay if (text := encode.text(told, v1=True)) is not None]
-            size += sum(map(len, found))
-            if size > self._settings.ws_queue_size:
-                return None
-            texts += found
+            for told in replay:
+                text = encode.text(told, v1=True) or ""
+                told.texts.clear()  # nobody else is told this one
+                size += len(text)
+                if size > self._settings.ws_queue_size:
+                    return None
+                texts += [text] if text else []
             since = until
         if partial is not None:
             turn_id, step_id, said = partial
@@ -172,11 +197,22 @@ class _Connection:
         actor = self._actor
         view = actor.view(steps=None)
         ids = list(actor.memory.tree.steps)  # every step, in the order they were written
-        dao, key = self._sessions.dao, actor.key
-        records = await dao.records(self._principal, key, ids)
-        hashes = {h for r in records for h in (r.step.before, r.step.after)}
-        workflows = await dao.workflows(self._principal, key, hashes)
+        records = await self._sessions.dao.records(self._principal, actor.key, ids)
+        workflows = await self._contents(records)
         return encode.base_snapshot(view, records, workflows, max_bytes=self._settings.ws_max_send)
+
+    async def _contents(self, records: Sequence[Record]) -> dict[str, Workflow]:
+        """The workflows before and after the newest records: those that one frame has room for."""
+        found: dict[str, Workflow] = {}
+        dao, key, left = self._sessions.dao, self._actor.key, self._settings.ws_max_send
+        for end in range(len(records), 0, -READ_AT_ONCE):
+            steps = [record.step for record in records[max(0, end - READ_AT_ONCE) : end]]
+            hashes = [hash_ for step in steps for hash_ in (step.before, step.after)]
+            found |= await dao.workflows(self._principal, key, set(hashes) - found.keys())
+            left -= sum(len(found[hash_].encoded()) for hash_ in hashes if hash_ in found)
+            if left < 0:
+                break
+        return found
 
     # -- both directions
 
