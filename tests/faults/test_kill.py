@@ -6,6 +6,7 @@ places of the stream.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import httpx
@@ -48,6 +49,24 @@ async def test_what_was_told_survives_a_kill(
         assert await server.end() == -9
     async with serving(fresh_database) as server:
         await witness.testify(server)
+        await check_whole(fresh_database)
+
+
+@pytest.mark.kill
+async def test_what_was_told_survives_kills_in_the_middle_of_the_takeover(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    witness = Witness()
+    async with process(tmp_path, fresh_database, failpoint="stream@20", **SLOWLY) as server:
+        assert not await witness.work_until(server, server.gone)
+    for point in ("before", "inside", "after"):
+        async with process(tmp_path, fresh_database, failpoint=f"commit.{point}@1") as server:
+            if point == "after":
+                await asyncio.sleep(0.5)  # it may have been made already
+            else:
+                assert await server.end() == -9
+    async with serving(fresh_database) as last:
+        await witness.testify(last)
         await check_whole(fresh_database)
 
 
