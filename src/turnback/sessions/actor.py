@@ -34,10 +34,11 @@ from turnback.core.workflow import Workflow
 from turnback.sessions.broadcast import (
     BEHIND,
     DELETED,
+    EVICTED,
     Availability,
+    Closed,
     Delta,
     Hub,
-    Message,
     Subscriber,
     Told,
     Write,
@@ -128,6 +129,7 @@ class Actor:
         self._task = asyncio.create_task(self._serve(), name=f"session {key.id}")
         self._runs: set[asyncio.Task[None]] = set()
         self._acting = False
+        self._closed = False
         self._stale = True  # memory may be behind the database
         self._away = False  # the database could not be reached, and subscribers have been told
         self._told = -1  # the last revision that subscribers have been told of
@@ -266,24 +268,27 @@ class Actor:
         """Whether nobody would miss this actor in memory."""
         return not (len(self.hub) or self.run or self._acting or self._queue.qsize())
 
-    def shut(self, closed: Message) -> None:
+    def shut(self, closed: Closed) -> None:
         """Close every subscriber."""
-        self.hub.tell(closed)
+        self.hub.end(closed)
 
     async def close(self) -> None:
-        """End the actor's tasks; what is durable stays."""
+        """End the actor's tasks; what is durable stays. Who holds it still is told to try again."""
+        self._closed = True
+        self.hub.end(EVICTED)
         for task in (*self._runs, self._task):
             task.cancel()
         await asyncio.gather(*self._runs, self._task, return_exceptions=True)
         while not self._queue.empty():
             _, answer = self._queue.get_nowait()
-            answer.cancel()
+            if not answer.done():
+                answer.set_exception(_left())
 
     # -- the queue
 
     async def _enqueue(self, act: Callable[[], Awaitable[Any]]) -> Any:
-        if self._task.done():
-            raise QueueFull("The session has just left memory; try again")
+        if self._closed:
+            raise _left()
         self.touch()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._queue.put_nowait((act, answer))
@@ -311,6 +316,7 @@ class Actor:
                     answer.set_result(result)
             finally:
                 self._acting = False
+                self.touch()  # it may have taken long, and who waited for it is still to come
 
     # -- commands
 
@@ -485,7 +491,7 @@ class Actor:
 
     def _gone(self) -> None:
         self.deleted = True
-        self.hub.tell(DELETED)
+        self.hub.end(DELETED)
 
     async def _settle(self, plan: Plan, commit: Commit, error: DatabaseUnavailable) -> None:
         """Find out whether a commit whose answer was lost has been made; raise if not."""
@@ -521,3 +527,7 @@ class Actor:
             reached=False,
             in_doubt=True,
         ) from error
+
+
+def _left() -> QueueFull:
+    return QueueFull("The session has just left memory; try again")

@@ -79,6 +79,7 @@ SLOW_READER = Closed(1013, "slow reader")
 DRAINING = Closed(1012, "the server is restarting")
 BEHIND = Closed(1013, "more was missed than is kept; connect again")
 DELETED = Closed(4410, "the session was deleted")
+EVICTED = Closed(1013, "the session has just left memory; connect again")
 
 
 class Subscriber:
@@ -129,13 +130,17 @@ class Hub:
 
     def __init__(self) -> None:
         self._subscribers: set[Subscriber] = set()
+        self._end: Closed | None = None
 
     def __len__(self) -> int:
         return len(self._subscribers)
 
     def join(self, subscriber: Subscriber) -> None:
-        """Tell it everything from now on."""
-        self._subscribers.add(subscriber)
+        """Tell it everything from now on; after the end, that alone."""
+        if self._end is not None:
+            subscriber.put(self._end)
+        else:
+            self._subscribers.add(subscriber)
 
     def leave(self, subscriber: Subscriber) -> None:
         """Tell it nothing more."""
@@ -147,3 +152,8 @@ class Hub:
             subscriber.put(message)
             if subscriber.closed:
                 self._subscribers.discard(subscriber)
+
+    def end(self, closed: Closed) -> None:
+        """Tell everyone, and whoever joins later, that this is the end. The first one stands."""
+        self._end = self._end or closed
+        self.tell(closed)

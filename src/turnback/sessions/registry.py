@@ -50,6 +50,7 @@ class Sessions:
         self._runner = Runner(settings, self.model)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
+        self._loading = 0
         self._tickers: list[asyncio.Task[None]] = []
         self._mending: dict[str, asyncio.Task[None]] = {}
 
@@ -146,23 +147,31 @@ class Sessions:
         await self.dao.drop_node_lock()
 
     async def _open(self, principal: Principal, session_id: str) -> Actor:
-        if len(self._actors) >= self.settings.max_live_sessions:
+        if self._full:
             await self._evict(older_than=GRACE)
-        if len(self._actors) >= self.settings.max_live_sessions:
+        if self._full:
             raise QueueFull(
                 f"{self.settings.max_live_sessions} sessions are live, the limit "
                 "(`max_live_sessions`); try again in a moment"
             )
-        actor = await Actor.open(
-            dao=self.dao,
-            principal=principal,
-            settings=self.settings,
-            session_id=session_id,
-            start=self._runner,
-        )
+        self._loading += 1
+        try:
+            actor = await Actor.open(
+                dao=self.dao,
+                principal=principal,
+                settings=self.settings,
+                session_id=session_id,
+                start=self._runner,
+            )
+        finally:
+            self._loading -= 1
         actor.draining = self.draining
         self._actors[session_id] = actor
         return actor
+
+    @property
+    def _full(self) -> bool:
+        return len(self._actors) + self._loading >= self.settings.max_live_sessions
 
     async def _evict(self, *, older_than: float) -> None:
         now = asyncio.get_running_loop().time()
