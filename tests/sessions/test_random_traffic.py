@@ -7,10 +7,12 @@ import random
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from flaky import flaky
 from naive_canvas import Document
 from processes import Process, process
 from random_canvas import Improviser
@@ -104,7 +106,7 @@ async def drive_and_end(
     async with AsyncExitStack() as stack:
         current = await stack.enter_async_context(process(folder, database_url, **settings))
         driven = await stack.enter_async_context(traffic(current, database_url, provider, seed))
-        driven.model.ends = True
+        driven.model.outages = frozenset({"draining"})
 
         async def end() -> Process:
             nonlocal current
@@ -120,6 +122,26 @@ async def drive_and_end(
             if number % 4 == 0:
                 await driven.check()
         await driven.check()
+        return driven.commands
+
+
+async def drive_with_losses(
+    database_url: str, provider: ScriptedProvider, seed: int, folder: Path, *, rounds: int
+) -> int:
+    """Drive traffic on a server whose connections to its database are cut at random instants."""
+    settings = settings_of(provider, seed)
+    async with (
+        flaky(database_url, folder) as wire,
+        serving(wire.url, **settings) as server,
+        traffic(server, database_url, provider, seed) as driven,
+    ):
+        driven.model.outages = frozenset({"database_unavailable"})
+        ways = [wire.cut, partial(wire.lose, "request"), partial(wire.lose, "answer")]
+        for number in range(1, rounds + 1):
+            await driven.round_with_losses(lambda: driven.rng.choice(ways)())
+            if number % 10 == 0:
+                await driven.check()
+        assert wire.lost > 0
         return driven.commands
 
 
@@ -175,6 +197,12 @@ async def test_clients_find_again_what_they_were_told_before_a_kill(
     assert await drive_and_end(fresh_database, provider, 4, tmp_path, ends=3) > 3
 
 
+async def test_clients_see_no_half_of_a_commit_whose_connection_was_lost(
+    fresh_database: str, provider: ScriptedProvider, tmp_path: Path
+) -> None:
+    assert await drive_with_losses(fresh_database, provider, 6, tmp_path, rounds=10) > 10
+
+
 async def test_two_servers_over_one_database_are_one_session(
     fresh_database: str, provider: ScriptedProvider
 ) -> None:
@@ -203,6 +231,14 @@ async def test_clients_find_again_what_they_were_told_before_many_kills(
     fresh_database: str, provider: ScriptedProvider, tmp_path: Path, seed: int
 ) -> None:
     assert await drive_and_end(fresh_database, provider, seed, tmp_path, ends=60) > 200
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(500, 504))
+async def test_clients_see_no_half_of_many_commits_whose_connection_was_lost(
+    fresh_database: str, provider: ScriptedProvider, tmp_path: Path, seed: int
+) -> None:
+    assert await drive_with_losses(fresh_database, provider, seed, tmp_path, rounds=150) > 200
 
 
 @pytest.mark.soak

@@ -20,15 +20,20 @@ from naive_canvas import Document, Refused, called, canonical, edited, filled
 Frame = dict[str, Any]
 Path = tuple[str, ...]
 
-SENTENCES = {
+SENTENCES = {  # how the sentences begin that a base client gets instead of codes
     "Cannot revert while the agent is busy": "busy",
     "Cannot redo while the agent is busy": "busy",
-    "The agent is busy with another prompt; wait for its end or stop it": "busy",
+    "The agent is busy with another prompt": "busy",
+    "The session is busy": "busy",
     "Nothing to redo": "nothing_to_redo",
     "Turn is not on the current conversation path": "not_on_path",
+    "Unknown turn: ": "unknown_turn",
     "Message content is required": "content_required",
-    "The session is archived; unarchive it to go on": "archived",
-    "The server is going down and starts no new run; try again in a moment": "draining",
+    "The session is archived": "archived",
+    "The server is going down": "draining",
+    "The database did not take this; nothing was saved": "database_unavailable",
+    "The connection to the database broke off; nothing was saved": "database_unavailable",
+    "The database cannot be reached; try again": "database_unavailable",
 }
 NOT_RUN = ("[ERROR] Not run.", "[ERROR] Not finished: the run ended while it ran.")
 
@@ -84,10 +89,7 @@ class Sent:
         if "code" in answer:
             return str(answer["code"])
         sentence = answer["error"]
-        for known in ("Unknown turn: ", "Unknown step: "):
-            if sentence.startswith(known):
-                return known[:-2].lower().replace(" ", "_")
-        return SENTENCES[sentence]
+        return next(code for begins, code in SENTENCES.items() if sentence.startswith(begins))
 
 
 def ack_of(answer: Frame) -> tuple[str, int, str | None]:
@@ -103,7 +105,7 @@ class Model:
     initial: Document
     name: str
     max_redo: int
-    ends: bool = False  # whether its server may be going down
+    outages: frozenset[str] = frozenset()  # refusals that may meet any command
     moments: list[Moment] = field(default_factory=list)
     steps: dict[str, Frame] = field(default_factory=dict)  # in the order they were written
     paths: dict[str, Path] = field(default_factory=dict)
@@ -432,8 +434,7 @@ class Model:
             must.add("busy")
         if sent.kind != "Stop" and at.archived:
             must.add("archived")
-        if sent.kind == "Prompt" and self.ends:
-            may.add("draining")
+        may |= self.outages
         match sent.kind:
             case "Prompt" if not fields["content"].strip():
                 must.add("content_required")

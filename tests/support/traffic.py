@@ -29,6 +29,7 @@ from wire import Client, Gone, is_error
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 
+UNKNOWN = "whether this was saved is not known"
 DURABLE = ("WsServerStatusEvent", "WsServerStepEvent", "WsServerHeadChangeEvent")
 BAD = [
     "null",
@@ -144,6 +145,8 @@ class Peer:
             errors = [f for f in self.client.frames[seen:end] if is_error(f)]
             assert len(errors) < 2, errors
             sent.answer = errors[0] if errors else {}
+        if UNKNOWN in sent.answer.get("error", ""):
+            sent.answer = None
         self.take_until(end)
         sent.hi = self.view.seq if self.v1 else None
 
@@ -241,8 +244,32 @@ class Traffic:
         if self.model.now.archived:
             await self._unarchive()
 
-    async def act(self) -> None:
-        """Some random commands, all of them answered."""
+    async def round_with_losses(self, lose: Callable[[], None]) -> None:
+        """A round in which `lose` is called now and then: it cuts the server off its database."""
+
+        async def losing() -> None:
+            while True:
+                await asyncio.sleep(self.rng.random() ** 2 * 0.2)
+                lose()
+
+        task = asyncio.create_task(losing())
+        try:
+            await self.act(calm=True)
+        except (Gone, WebSocketException, httpx.TransportError, OSError):
+            pass
+        finally:
+            task.cancel()
+        for peer in self.everyone:
+            while not peer.connected:
+                await peer.leave()
+                try:
+                    await peer.enter(since=True)
+                except (Gone, WebSocketException):
+                    await asyncio.sleep(0.05)
+        await self.quiet()
+
+    async def act(self, *, calm: bool = False) -> None:
+        """Some random commands, all of them answered; `calm` ones bear any answer."""
         kinds: dict[Callable[[], Awaitable[None]], int] = {
             self.turn: 34,
             self.calm_commands: 18,
@@ -250,11 +277,14 @@ class Traffic:
             self.burst: 16,
             self.stopped_turn: 8,
             self.come_and_go: 8,
-            self.ask_again: 8,
-            self.talk_nonsense: 3,
-            self.rename: 3,
-            self.archive: 2,
         }
+        if not calm:
+            kinds |= {
+                self.ask_again: 8,
+                self.talk_nonsense: 3,
+                self.rename: 3,
+                self.archive: 2,
+            }
         act = self.rng.choices(list(kinds), list(kinds.values()))[0]
         name = act.__name__
         self.rounds[name] = self.rounds.get(name, 0) + 1
@@ -500,6 +530,8 @@ class Traffic:
             assert answer.headers["content-type"] == "application/problem+json"
             assert said["status"] == answer.status_code != 500, said
             sent.answer = {"error": said["detail"], "code": said["code"]}
+            if UNKNOWN in said["detail"]:
+                sent.answer = None
 
     # -- quiet
 
@@ -527,10 +559,10 @@ class Traffic:
     async def _is_quiet(self) -> bool:
         """Whether nothing is under way, and the scribe has been told all that was."""
         await self.scribe.barrier()
-        listed = (await self.server.http.get(f"/sessions/{self.session}")).json()
+        listed = await self.server.http.get(f"/sessions/{self.session}")
         self.scribe.take_all()
         told = (self.scribe.view.state, self.scribe.view.seq)
-        if told != ("AVAILABLE", listed["revision"]):
+        if listed.status_code == 503 or told != ("AVAILABLE", listed.json()["revision"]):
             return False
         unknown = [sent for sent in self._sent if sent.answer is None]
         return not (unknown and await self._moved())
@@ -558,14 +590,16 @@ class Traffic:
     def _follow(self) -> None:
         kinds = (*DURABLE, "WsServerSessionEvent")
         log = [f for f in [*self.scribe.backlog, *self.scribe.client.frames]
-               if f["type"] in kinds and "eventSeq" in f]  # fmt: skip
+               if f["type"] in kinds]  # fmt: skip
         twins = [f for f in self.witness.backlog if f["type"] in DURABLE]
         late = [f for f in self.witness.client.frames if f["type"] in DURABLE]
         told = [f for f in log if f["type"] in DURABLE]
         missed = told[len(twins) : len(told) - len(late)]
         twins += [*map(self._twin_of, missed), *late]
         for frame in log:
-            self.model.follow(frame, twins.pop(0) if frame["type"] in DURABLE else None)
+            twin = twins.pop(0) if frame["type"] in DURABLE else None
+            if "eventSeq" in frame:  # or else it says that the database is lost, or is back
+                self.model.follow(frame, twin)
         assert not twins
         assert self.model.now.name in self._names
 
