@@ -177,7 +177,7 @@ async def test_a_run_whose_step_cannot_be_saved_ends_as_interrupted_and_can_be_r
     hold = asyncio.Event()
     provider.will([text("one"), Pause(hold)])
     model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(fresh_database, lease_expiry=0.5, **model) as server:
+    async with serving(fresh_database, lease_expiry=0.5, lease_heartbeat=0.2, **model) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
