@@ -26,3 +26,9 @@ def test_a_log_level_is_one_of_four_in_any_case() -> None:
     assert Settings.model_validate({"log_level": "WARNING"}).log_level == "warning"
     with pytest.raises(ValidationError, match="log_level"):
         Settings.model_validate({"log_level": "loud"})
+
+
+def test_a_lease_outlives_the_heartbeats_that_keep_it() -> None:
+    with pytest.raises(ValidationError, match="TURNBACK_LEASE_HEARTBEAT"):
+        Settings(lease_heartbeat=5.0, lease_expiry=5.0)
+    assert Settings(lease_heartbeat=1.0, lease_expiry=1.5).lease_expiry == 1.5

@@ -43,7 +43,14 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
             await sessions.close()
             await database.close()
 
-    app = FastAPI(title="Turnback", version=__version__, lifespan=lifespan)
+    app = FastAPI(
+        title="Turnback",
+        version=__version__,
+        lifespan=lifespan,
+        # The framework's own pages load scripts from elsewhere, onto this origin.
+        docs_url=None,
+        redoc_url=None,
+    )
     app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
     problems.install(app)
     app.include_router(rest.router)

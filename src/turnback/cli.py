@@ -88,10 +88,11 @@ def doctor(
 
 @commands.command()
 def schema(directory: Annotated[Path, typer.Argument(help="Where to write.")]) -> None:
-    """Write the wire's JSON Schema, OpenAPI and AsyncAPI documents."""
+    """Write the frames' JSON Schema and TypeScript types, and the OpenAPI document."""
     from turnback import schema as documents
 
-    documents.write(directory)
+    for path in documents.write(directory):
+        print(path, flush=True)
 
 
 def load_settings(**options: object) -> Settings:

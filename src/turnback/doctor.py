@@ -63,7 +63,10 @@ def page(settings: Settings) -> str:
 
 def data_directory(settings: Settings) -> str:
     folder = settings.data_dir.resolve()
-    there = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        there = next(path for path in (folder, *folder.parents) if path.exists())
+    except PermissionError:
+        raise StartError(f"`{folder}` cannot be reached: choose another by `--data-dir`") from None
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise StartError(f"`{there}` cannot be written to: choose another by `--data-dir`")
     return f"`{folder}`"

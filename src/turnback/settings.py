@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MOST = 2**31 - 1  # what PostgreSQL takes for a whole number, and for a timeout in milliseconds
@@ -89,3 +89,10 @@ class Settings(BaseSettings):
     snapshot_steps: Positive = 200  # steps in a v1 snapshot
     branch_choices: Positive = 100  # newest lines named where lines part
     page_limit: Positive = 500  # rows in a REST page
+
+    @field_validator("lease_expiry")
+    @classmethod
+    def _outlives_heartbeats(cls, expiry: float, info: ValidationInfo) -> float:
+        if expiry <= info.data.get("lease_heartbeat", 0.0):
+            raise ValueError("must be longer than `TURNBACK_LEASE_HEARTBEAT`, or no run lives")
+        return expiry

@@ -19,7 +19,6 @@ from scripted_provider import Chunk, ScriptedProvider, call, text
 from serving import Server
 from wire import Client
 
-SHARED = Path(__file__).parents[3] / "shared" / "data" / "wire" / "revert-redo.jsonl"
 HERE = Path(__file__).parents[1] / "data" / "recorded.jsonl"
 
 Frame = dict[str, Any]
@@ -113,11 +112,6 @@ def seen_by(lines: list[Frame]) -> dict[str, list[Frame]]:
         seen[:] = [f for at, f in enumerate(seen)
                    if not (f.get("step") and (f["step"]["id"], at) in twice)]  # fmt: skip
     return frames
-
-
-def test_the_recording_is_the_shared_one() -> None:
-    if SHARED.exists():
-        assert HERE.read_bytes() == SHARED.read_bytes()
 
 
 @pytest.fixture

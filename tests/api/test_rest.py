@@ -830,3 +830,11 @@ async def test_whatever_path_is_asked_for_is_answered(
         if url.host == "127.0.0.1":
             answer = await standing.http.get(url)
             assert answer.status_code < 500
+
+
+async def test_no_page_of_the_framework_loads_scripts_from_elsewhere(server: Server) -> None:
+    for path in ("/docs", "/redoc", "/docs/oauth2-redirect"):
+        assert (await server.http.get(path)).status_code == 404
+    described = (await server.http.get("/openapi.json")).json()
+    assert described["info"]["title"] == "Turnback"
+    assert "HTTPValidationError" not in json.dumps(described["paths"])

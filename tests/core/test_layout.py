@@ -48,6 +48,12 @@ def test_an_operator_goes_below_what_is_in_its_way() -> None:
     assert place(in_the_way, "d", ["a"]) == {"x": COLUMN, "y": 20 + 2 * ROW}
 
 
+def test_an_operator_is_not_put_under_a_comment_box() -> None:
+    box = {"commentBoxID": "note", "commentBoxPosition": {"x": LEFT, "y": TOP}, "comments": []}
+    workflow = load({"operators": [], "commentBoxes": [box, {"commentBoxID": "far"}]}, **LIMITS)
+    assert place(workflow, "new", []) == {"x": LEFT, "y": TOP + ROW}
+
+
 def test_an_operator_that_is_there_already_is_not_in_its_own_way() -> None:
     assert place(standing(a=(100, 40)), "a", []) == {"x": LEFT, "y": TOP}
 

@@ -14,6 +14,7 @@ import pytest
 
 from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsInvalid
 from turnback.store import migrate as migrations
+from turnback.store.embedded import DATABASE
 from turnback.store.migrate import check_current, current_and_head, migrate
 
 ROOT = Path(__file__).parents[2]
@@ -44,6 +45,15 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(fresh_database:
         with pytest.raises(SchemaMismatch, match=r"`9999`, which this version does not know"):
             act(fresh_database)
     assert ask(fresh_database, "select version_num from alembic_version") == "9999"
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(database_url: str) -> None:
+    ask(database_url, "create database latin encoding 'LATIN1' locale 'C' template template0")
+    try:
+        with pytest.raises(SettingsInvalid, match="LATIN1"):
+            migrate(database_url.replace(f"/{DATABASE}?", "/latin?", 1))
+    finally:
+        ask(database_url, "drop database latin with (force)")
 
 
 def test_two_that_migrate_at_once_are_one_after_the_other(blank_database: str) -> None:

@@ -23,7 +23,8 @@ HEADERS = {
 }
 NOT_BUILT = """<!doctype html><meta charset="utf-8"><title>Turnback</title>
 <h1>Turnback is running</h1><p>The page has not been built. Install Node.js with npm and start
-Turnback by <code>make run</code> again, or use the REST routes: see <a href="/docs">/docs</a>.</p>
+Turnback by <code>make run</code> again, or use the REST routes: see
+<a href="/openapi.json">/openapi.json</a>.</p>
 """
 
 

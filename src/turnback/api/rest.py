@@ -31,7 +31,23 @@ from turnback.settings import Settings
 from turnback.store.ids import is_id, new_id
 from turnback.store.rows import Record, SessionRow
 
-router = APIRouter()
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 has it; `code` is the one that the socket would say."""
+
+    type: Literal["about:blank"]
+    title: str
+    status: int
+    detail: str
+    code: str
+    data: dict[str, Any]
+
+
+PROBLEM: dict[str, Any] = {
+    "description": "Refused: `code` says why.",
+    "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+}
+router = APIRouter(responses={422: PROBLEM, "default": PROBLEM})
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
 Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
@@ -175,6 +191,12 @@ def _session(row: SessionRow) -> dict[str, Any]:
     }
 
 
+def _json_body(description: str) -> dict[str, Any]:
+    """The OpenAPI part for a body that is described elsewhere."""
+    schema = {"type": "object", "description": description}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
 def _body_of(model: type[BaseModel]) -> dict[str, Any]:
     """The OpenAPI part for a body that is read by hand, within `max_body`."""
     schema = model.model_json_schema()
@@ -264,9 +286,17 @@ async def delete_session(request: Request, session_id: str) -> Response:
     return Response(status_code=204)
 
 
-@router.post("/sessions/{session_id}/commands", status_code=202, response_model=CommandAnswer)
+@router.post(
+    "/sessions/{session_id}/commands",
+    status_code=202,
+    response_model=CommandAnswer,
+    openapi_extra=_json_body("A client frame: `ClientFrame` in `frames.schema.json`."),
+)
 async def command(request: Request, session_id: str) -> Response:
-    """Carry out a command: the body is a client frame of the socket."""
+    """Carry out a command: the body is a client frame of the socket.
+
+    The answer's `turnId` is what a revert of that turn names as `messageId`.
+    """
     raw = await _object(request)
     sessions, principal = _sessions(request), _principal(request)
     try:
@@ -398,7 +428,24 @@ async def get_workflow(request: Request, session_id: str) -> Response:
     return _document(workflow)
 
 
-@router.put("/sessions/{session_id}/workflow", status_code=200, response_model=CommandAnswer)
+@router.put(
+    "/sessions/{session_id}/workflow",
+    status_code=200,
+    response_model=CommandAnswer,
+    responses={204: {"description": "The document is equal to the one at HEAD."}},
+    openapi_extra=_json_body("The workflow document.")
+    | {
+        "parameters": [
+            {
+                "name": "If-Match",
+                "in": "header",
+                "required": True,
+                "description": "The `ETag` of the workflow that was read, or `*`.",
+                "schema": {"type": "string"},
+            }
+        ]
+    },
+)
 async def put_workflow(request: Request, session_id: str) -> Response:
     """Put a host application's document in place of the one that `If-Match` names; 204 if equal."""
     match = request.headers.get("if-match")

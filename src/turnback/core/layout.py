@@ -26,7 +26,8 @@ def place(workflow: Workflow, operator_id: str, sources: Sequence[str]) -> dict[
     one after the other; the document is not changed.
     """
     standing = _standing(workflow, without=operator_id)
-    x, y = _free(standing.values(), _wanted(standing, sources))
+    taken = [*standing.values(), *_comments(workflow)]
+    x, y = _free(taken, _wanted(standing, sources))
     return {"x": x, "y": y}
 
 
@@ -48,6 +49,14 @@ def _standing(workflow: Workflow, *, without: str) -> dict[str, Place]:
         wanted = _wanted(standing, fed_by.get(name, ()))
         standing[name] = _free(standing.values(), wanted)
     return standing
+
+
+def _comments(workflow: Workflow) -> Iterable[Place]:
+    """Where the comment boxes stand: an operator is not put under one."""
+    for box in workflow.comments:
+        at = _place(box.get("commentBoxPosition", {}))
+        if at is not None:
+            yield at
 
 
 def _place(position: Mapping[str, Any]) -> Place | None:

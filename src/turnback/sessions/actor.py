@@ -369,9 +369,8 @@ class Actor:
 
     async def _append(self, run: Run, step_id: str, draft: StepDraft) -> None:
         await self._fresh()
-        while (
-            step_id not in self.memory.tree.steps
-        ):  # it is there if a commit in doubt had been made
+        # It is there already if a commit in doubt had been made.
+        while step_id not in self.memory.tree.steps:
             if self.run is not run:
                 raise FencedOff("This run has been ended by another process")
             plan = self._planner.step(run.fence, step_id, draft, draining=run.draining)
@@ -514,12 +513,9 @@ class Actor:
                     reached=True,
                     in_doubt=False,
                 ) from error
-            if (
-                plan.node_id is not None
-                and plan.turn_id
-                and plan.turn_id == self.memory.tree.running
-            ):
-                self._begin(Run(plan.turn_id, self.memory.row.fence))
+            running = self.memory.tree.running
+            if plan.node_id is not None and running is not None and running == plan.turn_id:
+                self._begin(Run(running, self.memory.row.fence))
             return
         raise DatabaseUnavailable(
             "The database cannot be reached, and whether this was saved is not known; "

@@ -123,6 +123,7 @@ class Sessions:
                 await asyncio.gather(*asked, return_exceptions=True)
         runs = [actor.run for actor in self._actors.values() if actor.run is not None]
         if runs:
+            log.info("waiting for runs to end", runs=len(runs), at_most=self.settings.drain_timeout)
             ends = [asyncio.create_task(run.ended.wait()) for run in runs]
             left = deadline - asyncio.get_running_loop().time()
             await asyncio.wait(ends, timeout=max(0.0, left))

@@ -120,6 +120,12 @@ def _current(url: str) -> str | None:
                     f"`TURNBACK_DATABASE_URL` names a PostgreSQL {version}:"
                     f" {OLDEST_POSTGRESQL} or newer is needed"
                 )
+            encoding = connection.get_settings().server_encoding
+            if encoding != "UTF8":
+                raise SettingsInvalid(
+                    f"`TURNBACK_DATABASE_URL` names a database in {encoding}: make one with"
+                    " `create database … encoding 'UTF8' template template0`"
+                )
             found: str | None = await connection.fetchval("select version_num from alembic_version")
         except asyncpg.UndefinedTableError:
             return None
