@@ -81,7 +81,8 @@ async def process(
 ) -> AsyncIterator[Process]:
     """A server over `database_url` that dies at `failpoint`; killed at the end if it still runs.
 
-    It may die there before it is ready; then its `url` is empty. What it logs is in a file of `folder`, and no traceback may be in it.
+    It may die there before it is ready; then its `url` is empty. What it logs is in a file of
+    `folder`, and no traceback may be in it.
     """
     errors = folder / f"server-{next(_numbers)}.log"
     here, there = _forks.Pipe(duplex=False)
