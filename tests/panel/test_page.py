@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pytest
 from playwright.async_api import expect
 
@@ -557,3 +559,76 @@ async def test_no_text_of_a_conversation_becomes_markup(service: Service, desk: 
     await asyncio.sleep(0.1)
     assert await desk.page.locator(".turn img").count() == 0
     assert await desk.page.title() != "1"
+
+
+async def test_whatever_a_workflow_holds_where_text_is_expected_it_is_drawn(
+    service: Service, desk: Desk
+) -> None:
+    markup = '<img src=x onerror="document.title=1">'
+    inherited = ["__proto__", "constructor", "toString", ""]
+    document = {
+        "operators": [
+            {"operatorID": name, "operatorType": name, "operatorProperties": {name: {"x": 1}}}
+            for name in inherited
+        ]
+        + [
+            {"operatorID": "n0"},
+            {"operatorID": "n1", "operatorType": "Limit", "customDisplayName": 5},
+            {"operatorID": "n2", "operatorType": "Limit", "customDisplayName": {"a": [1]}},
+            {"operatorID": "n3", "operatorType": markup, "customDisplayName": markup},
+            {
+                "operatorID": "n4",
+                "operatorType": "TextInput",
+                "operatorProperties": {"textInput": "long" * 100_000},
+                "inputPorts": [{"portID": "a", "displayName": {}}, {"portID": "__proto__"}],
+            },
+        ],
+        "operatorPositions": {"n1": {}, "n2": {"x": "left", "y": 300}, "n3": {"y": 600}},
+        "links": [
+            {
+                "linkID": "__proto__",
+                "source": {"operatorID": "__proto__"},
+                "target": {"operatorID": "constructor", "portID": "a"},
+            }
+        ],
+        "commentBoxes": [
+            {"commentBoxID": "__proto__", "comments": "none"},
+            {
+                "commentBoxID": "c",
+                "comments": [None, 5, {"content": {}}, {"content": markup}],
+                "commentBoxPosition": {"x": -500, "y": 300},
+            },
+        ],
+    }
+    session = await service.session(workflow=document, name=markup)
+    await desk.open(session)
+    await expect(desk.operators).to_have_count(len(document["operators"]))
+    await expect(desk.page.locator(".comment")).to_have_count(2)
+    await desk.page.locator(".comment").last.click()
+    await expect(desk.page.get_by_label("Comment 4")).to_have_value(markup)
+    await desk.operator("n2").click()
+    await expect(desk.page.get_by_label("Name", exact=True)).to_have_value("")
+    assert await desk.page.locator("main img, header img").count() == 0
+    assert await desk.page.evaluate("({}).x") is None
+    assert orjson.loads(await service.workflow(session)) == document
+
+
+async def test_thousands_of_operators_without_places_are_drawn(
+    service: Service, desk: Desk
+) -> None:
+    names = [f"op{n}" for n in range(3_000)]
+    links = [
+        {"linkID": f"l{n}", "source": {"operatorID": a}, "target": {"operatorID": b}}
+        for n, (a, b) in enumerate(itertools.pairwise(names))
+        if n % 20
+    ]
+    operators = [{"operatorID": name, "operatorType": "Limit"} for name in names]
+    await desk.open(await service.session(workflow={"operators": operators, "links": links}))
+    await expect(desk.operators.first).to_be_visible()
+    assert 0 < await desk.operators.count() < len(names)  # those in sight
+    await desk.ask("add a Limit")
+
+
+async def test_an_address_that_is_no_text_shows_nothing(service: Service, desk: Desk) -> None:
+    await desk.page.goto(f"{service.url}/s/%ff")
+    await expect(desk.page.get_by_text("There is nothing at this address.")).to_be_visible()

@@ -2,6 +2,7 @@
 //
 // The server decides; this only anticipates it, so that a dragged operator stays where it was put.
 
+import { own } from "./loose";
 import type { CommentBox, Edit, Link, Operator, Workflow } from "./types";
 
 /** The workflow with the edits made; an edit that does not fit is passed over. */
@@ -109,7 +110,7 @@ function invertOne(workflow: Workflow, edit: Edit): Edit[] | null {
     case "removeOperator": {
       const operator = operatorOf(workflow, edit.operatorID);
       if (!operator) return null;
-      const position = workflow.operatorPositions?.[edit.operatorID];
+      const position = own(workflow.operatorPositions ?? {}, edit.operatorID);
       const links = (workflow.links ?? []).filter((link) => touchesOperator(link, edit.operatorID));
       return [
         { op: "addOperator", operator, ...(position ? { position } : {}) },
@@ -119,7 +120,7 @@ function invertOne(workflow: Workflow, edit: Edit): Edit[] | null {
     case "moveOperator": {
       // An operator that had no place of its own cannot be given none again: it stays where it was
       // shown, which is what the person saw.
-      const position = workflow.operatorPositions?.[edit.operatorID];
+      const position = own(workflow.operatorPositions ?? {}, edit.operatorID);
       return position ? [{ op: "moveOperator", operatorID: edit.operatorID, position }] : null;
     }
     case "addLink":
@@ -168,12 +169,10 @@ function restore(
   target: Members,
   edit: { set: Members; unset?: string[] },
 ): { set: Members; unset?: string[] } {
-  const set: Members = {};
-  const unset: string[] = [];
-  for (const member of [...Object.keys(edit.set), ...(edit.unset ?? [])]) {
-    if (member in target) set[member] = target[member];
-    else unset.push(member);
-  }
+  const members = [...Object.keys(edit.set), ...(edit.unset ?? [])];
+  const kept = members.filter((member) => Object.hasOwn(target, member));
+  const unset = members.filter((member) => !Object.hasOwn(target, member));
+  const set = Object.fromEntries(kept.map((member) => [member, target[member]]));
   return unset.length ? { set, unset } : { set };
 }
 

@@ -1,5 +1,6 @@
 // Which page an address shows.
 
+import { Boundary } from "./common/Boundary";
 import { NotFoundPage } from "./common/NotFoundPage";
 import { ToastProvider } from "./common/Toasts";
 import { SessionListPage } from "./list/SessionListPage";
@@ -9,10 +10,12 @@ import { SessionPage } from "./session/SessionPage";
 export function App() {
   const route = useRoute();
   return (
-    <ToastProvider>
-      {route.page === "list" && <SessionListPage />}
-      {route.page === "session" && <SessionPage key={route.id} id={route.id} />}
-      {route.page === "unknown" && <NotFoundPage sentence="There is nothing at this address." />}
-    </ToastProvider>
+    <Boundary sentence="This page cannot be shown. Reload it, or go back to the list." of={route}>
+      <ToastProvider>
+        {route.page === "list" && <SessionListPage />}
+        {route.page === "session" && <SessionPage key={route.id} id={route.id} />}
+        {route.page === "unknown" && <NotFoundPage sentence="There is nothing at this address." />}
+      </ToastProvider>
+    </Boundary>
   );
 }

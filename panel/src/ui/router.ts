@@ -19,9 +19,12 @@ export function useRoute(): Route {
   const path = useSyncExternalStore(subscribe, () => location.pathname);
   if (path === "/" || path === "/index.html") return { page: "list" };
   const session = /^\/s\/([^/]+)\/?$/.exec(path)?.[1];
-  return session === undefined
-    ? { page: "unknown" }
-    : { page: "session", id: decodeURIComponent(session) };
+  if (session === undefined) return { page: "unknown" };
+  try {
+    return { page: "session", id: decodeURIComponent(session) };
+  } catch {
+    return { page: "unknown" }; // a percent sign that begins no character
+  }
 }
 
 function subscribe(listener: () => void): () => void {

@@ -24,7 +24,7 @@ import { CanvasTools } from "./CanvasTools";
 import { CommentEditor } from "./CommentEditor";
 import { CommentNode } from "./CommentNode";
 import { EmptyCanvas } from "./EmptyCanvas";
-import { commentNodeId, toEdges, toNodes, type FlowNode } from "./flow";
+import { commentNodeId, operatorTypeOf, toEdges, toNodes, type FlowNode } from "./flow";
 import { Inspector } from "./Inspector";
 import { freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
 import { lineOf } from "./lines";
@@ -37,6 +37,8 @@ import { useOperatorTypes } from "./useOperatorTypes";
 const NODE_TYPES = { operator: OperatorNode, comment: CommentNode };
 /** Milliseconds until new nodes have a size. */
 const MEASURED_AFTER = 60;
+/** Nodes from which on only those in sight are drawn. */
+const MANY = 400;
 const FIT = { padding: 0.18, maxZoom: 1 };
 
 interface Props {
@@ -307,6 +309,7 @@ function Board(props: Props) {
         nodesConnectable={!locked}
         selectNodesOnDrag={false}
         deleteKeyCode={null}
+        onlyRenderVisibleElements={nodes.length > MANY}
         minZoom={0.15}
         maxZoom={2}
         connectionRadius={28}
@@ -319,7 +322,7 @@ function Board(props: Props) {
             zoomable
             ariaLabel="Map of the workflow"
             nodeClassName={(node: FlowNode) =>
-              node.type === "operator" ? `line-${lineOf(node.data.operator.operatorType)}` : ""
+              node.type === "operator" ? `line-${lineOf(operatorTypeOf(node.data.operator))}` : ""
             }
             nodeBorderRadius={20}
           />

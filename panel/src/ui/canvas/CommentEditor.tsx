@@ -2,6 +2,7 @@
 
 import { useEffect, useState } from "react";
 
+import { asText, commentsOf } from "../../client/loose";
 import type { Comment, CommentBox, Edit } from "../../client/types";
 import { CloseButton } from "../common/CloseButton";
 import { NoteIcon, TrashIcon } from "../icons";
@@ -18,9 +19,9 @@ export function CommentEditor({
   onClose: () => void;
 }) {
   const { commentBoxID } = box;
-  const comments = box.comments ?? [];
-  const setComments = (next: Comment[]) =>
-    onEdit([{ op: "changeComment", commentBoxID, set: { comments: next } }]);
+  const comments = commentsOf(box);
+  const setComments = (next: readonly (Partial<Comment> | null)[]) =>
+    onEdit([{ op: "changeComment", commentBoxID, set: { comments: next as Comment[] } }]);
   return (
     <aside className="inspector floating" aria-label="Note">
       <div className="inspector-head">
@@ -36,8 +37,12 @@ export function CommentEditor({
         {comments.map((comment, index) => (
           <CommentField
             key={index}
-            label={comment.creatorName ? `Written by ${comment.creatorName}` : `Comment ${index + 1}`}
-            text={comment.content}
+            label={
+              asText(comment?.creatorName)
+                ? `Written by ${asText(comment?.creatorName)}`
+                : `Comment ${index + 1}`
+            }
+            text={asText(comment?.content)}
             disabled={blocked !== null}
             onChange={(content) =>
               setComments(comments.map((one, at) => (at === index ? { ...one, content } : one)))

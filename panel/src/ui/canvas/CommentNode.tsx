@@ -3,17 +3,18 @@
 import type { NodeProps } from "@xyflow/react";
 import { memo } from "react";
 
+import { asText, commentsOf } from "../../client/loose";
 import type { CommentFlowNode } from "./flow";
 
 export const CommentNode = memo(function CommentNode({ data }: NodeProps<CommentFlowNode>) {
-  const comments = data.box.comments ?? [];
+  const comments = commentsOf(data.box);
   return (
     <div className="comment">
       {comments.length === 0 && <p className="comment-empty">Empty note</p>}
       {comments.map((comment, index) => (
         <div key={index}>
-          <p>{comment.content}</p>
-          {comment.creatorName && <span>{comment.creatorName}</span>}
+          <p>{asText(comment?.content)}</p>
+          {asText(comment?.creatorName) && <span>{asText(comment?.creatorName)}</span>}
         </div>
       ))}
     </div>

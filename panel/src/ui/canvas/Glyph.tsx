@@ -2,6 +2,7 @@
 
 import type { ReactNode } from "react";
 
+import { own } from "../../client/loose";
 import { lineOf, type LineName } from "./lines";
 
 const OF_LINE: Readonly<Record<LineName, ReactNode>> = {
@@ -54,7 +55,7 @@ const OF_TYPE: Readonly<Record<string, ReactNode>> = {
 export function Glyph({ type }: { type: string }) {
   return (
     <svg className="glyph" viewBox="0 0 20 20" aria-hidden="true" focusable="false">
-      {OF_TYPE[type] ?? OF_LINE[lineOf(type)]}
+      {own(OF_TYPE, type) ?? OF_LINE[lineOf(type)]}
     </svg>
   );
 }

@@ -2,10 +2,12 @@
 
 import type { ReactNode } from "react";
 
+import { asText } from "../../client/loose";
 import type { Edit, Json, JsonObject, Operator, OperatorType } from "../../client/types";
 import { CloseButton } from "../common/CloseButton";
 import { TrashIcon } from "../icons";
 import { fieldKind, isObject, rowSchemas } from "./fieldKind";
+import { operatorTypeOf } from "./flow";
 import { Glyph } from "./Glyph";
 import { JsonField } from "./JsonField";
 import { lineOf } from "./lines";
@@ -82,12 +84,12 @@ export function Inspector({
 
   return (
     <aside className="inspector floating" aria-label={`Operator ${operatorID}`}>
-      <div className="inspector-head" data-line={lineOf(operator.operatorType)}>
+      <div className="inspector-head" data-line={lineOf(operatorTypeOf(operator))}>
         <span className="disc">
-          <Glyph type={operator.operatorType} />
+          <Glyph type={operatorTypeOf(operator)} />
         </span>
         <div>
-          <h2>{type?.label ?? operator.operatorType}</h2>
+          <h2>{type?.label ?? operatorTypeOf(operator)}</h2>
           <code title={operatorID}>{operatorID}</code>
         </div>
         <CloseButton onClose={onClose} />
@@ -98,7 +100,7 @@ export function Inspector({
           name="name"
           schema={{ type: "string", title: "Name" }}
           kind="text"
-          value={operator.customDisplayName ?? ""}
+          value={asText(operator.customDisplayName)}
           required={false}
           disabled={disabled}
           onChange={(value) => set({ customDisplayName: String(value ?? "") })}

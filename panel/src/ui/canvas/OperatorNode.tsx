@@ -3,15 +3,16 @@
 import { Handle, Position, type NodeProps } from "@xyflow/react";
 import { memo } from "react";
 
+import { asText } from "../../client/loose";
 import type { Port } from "../../client/types";
 import { digest } from "./digest";
-import { operatorName, type OperatorFlowNode } from "./flow";
+import { operatorName, operatorTypeOf, type OperatorFlowNode } from "./flow";
 import { Glyph } from "./Glyph";
 import { lineOf } from "./lines";
 
 /** The words for a port: its own name, unless that only repeats its id. */
 function portName(port: Port): string | null {
-  const name = port.displayName ?? "";
+  const name = asText(port.displayName);
   return name === "" || /^(in|out)put[_-]?\d+$/.test(name) ? null : name;
 }
 
@@ -38,23 +39,24 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
   const { operator, inputs, outputs, fresh } = data;
   const detail = digest(operator);
   const name = operatorName(operator);
+  const type = operatorTypeOf(operator);
   return (
     <div
       className="operator"
-      data-line={lineOf(operator.operatorType)}
+      data-line={lineOf(type)}
       data-disabled={operator.isDisabled === true || undefined}
       data-fresh={fresh || undefined}
     >
       <Ports ports={inputs} kind="target" />
       <span className="disc">
-        <Glyph type={operator.operatorType} />
+        <Glyph type={type} />
       </span>
       <div className="operator-text">
         <div className="operator-name" title={name}>
           {name}
         </div>
         <div className="operator-type">
-          {name !== operator.operatorType && <span>{operator.operatorType}</span>}
+          {name !== type && <span>{type}</span>}
           <code title={operator.operatorID}>{operator.operatorID}</code>
         </div>
         {detail !== null && (

@@ -5,7 +5,15 @@ import type { Json, JsonObject, Operator } from "../../client/types";
 
 const FIRST = ["fileName", "limit", "keyword", "textInput", "code"];
 
+/** Longer than a node shows; a text input may hold megabytes. */
+const LONGEST = 200;
+
 export function digest(operator: Operator): string | null {
+  const text = whole(operator);
+  return text !== null && text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}
+
+function whole(operator: Operator): string | null {
   const properties = operator.operatorProperties;
   if (!properties) return null;
   const predicates = properties["predicates"];

@@ -2,8 +2,9 @@
 
 import type { Edge, Node } from "@xyflow/react";
 
-import { toNumber } from "../../client/json";
+import { asText, commentsOf } from "../../client/loose";
 import type { CommentBox, Operator, Point, Port, Workflow } from "../../client/types";
+import { coordinate, NODE_HEIGHT, NODE_WIDTH } from "./layout";
 import { lineOf } from "./lines";
 
 export type OperatorFlowNode = Node<
@@ -21,7 +22,11 @@ export function commentNodeId(box: CommentBox): string {
 }
 
 export function operatorName(operator: Operator): string {
-  return operator.customDisplayName?.trim() || operator.operatorType;
+  return asText(operator.customDisplayName).trim() || operatorTypeOf(operator);
+}
+
+export function operatorTypeOf(operator: Operator): string {
+  return asText(operator.operatorType) || "Operator";
 }
 
 export function toNodes(
@@ -36,8 +41,11 @@ export function toNodes(
     return {
       id: operator.operatorID,
       type: "operator",
+      // Until it has been drawn and measured.
+      initialWidth: NODE_WIDTH,
+      initialHeight: NODE_HEIGHT,
       position: positions.get(operator.operatorID) ?? { x: 0, y: 0 },
-      ariaLabel: `${operatorName(operator)}, ${operator.operatorType}, ${operator.operatorID}`,
+      ariaLabel: `${operatorName(operator)}, ${operatorTypeOf(operator)}, ${operator.operatorID}`,
       data: {
         operator,
         inputs: withPorts(operator.inputPorts, used?.inputs),
@@ -49,10 +57,10 @@ export function toNodes(
   const comments = (workflow.commentBoxes ?? []).map((box): FlowNode => ({
     id: commentNodeId(box),
     type: "comment",
-    ariaLabel: `Note: ${box.comments?.[0]?.content ?? ""}`,
+    ariaLabel: `Note: ${asText(commentsOf(box)[0]?.content)}`,
     position: {
-      x: toNumber(box.commentBoxPosition?.x),
-      y: toNumber(box.commentBoxPosition?.y),
+      x: coordinate(box.commentBoxPosition?.x),
+      y: coordinate(box.commentBoxPosition?.y),
     },
     data: { box, locked },
   }));
@@ -60,7 +68,7 @@ export function toNodes(
 }
 
 export function toEdges(workflow: Workflow): Edge[] {
-  const types = new Map(workflow.operators?.map((o) => [o.operatorID, o.operatorType]));
+  const types = new Map(workflow.operators?.map((o) => [o.operatorID, operatorTypeOf(o)]));
   return (workflow.links ?? []).map((link) => ({
     id: link.linkID,
     type: "smoothstep",

@@ -4,11 +4,16 @@
 import { Graph, layout } from "@dagrejs/dagre";
 
 import { toNumber } from "../../client/json";
+import { own } from "../../client/loose";
 import type { Point, Workflow } from "../../client/types";
 
 export const NODE_WIDTH = 228;
 export const NODE_HEIGHT = 76;
 const GAP = 28;
+/** More than this the library does not lay out in a time that a person waits. */
+const MOST_LAYERED = 1_000;
+/** As far out as a person can put something; beyond it the drawing breaks. */
+const FARTHEST = 1e9;
 
 /**
  * The position of every operator: its own, else the one it had in `shown` (so that nothing jumps while
@@ -21,8 +26,8 @@ export function placeAll(
   const placed = new Map<string, Point>();
   const missing: string[] = [];
   for (const { operatorID } of workflow.operators ?? []) {
-    const own = workflow.operatorPositions?.[operatorID];
-    if (own) placed.set(operatorID, { x: toNumber(own.x), y: toNumber(own.y) });
+    const place = own(workflow.operatorPositions ?? {}, operatorID);
+    if (place) placed.set(operatorID, { x: coordinate(place.x), y: coordinate(place.y) });
     else missing.push(operatorID);
   }
   const kept = missing.filter((id) => shown.has(id));
@@ -30,7 +35,8 @@ export function placeAll(
   const unplaced = missing.filter((id) => !placed.has(id));
   if (unplaced.length === 0) return placed;
 
-  const layered = layers(workflow);
+  const count = workflow.operators?.length ?? 0;
+  const layered = count > MOST_LAYERED ? columns(workflow) : layers(workflow);
   const shift = offset(placed, layered);
   for (const id of unplaced) {
     const at = layered.get(id) ?? { x: 0, y: 0 };
@@ -47,18 +53,55 @@ function layers(workflow: Workflow): Map<string, Point> {
   const graph = new Graph();
   graph.setGraph({ rankdir: "LR", nodesep: 44, ranksep: 96 });
   graph.setDefaultEdgeLabel(() => ({}));
-  const ids = new Set((workflow.operators ?? []).map((operator) => operator.operatorID));
-  for (const id of ids) graph.setNode(id, { width: NODE_WIDTH, height: NODE_HEIGHT });
+  // The library keeps nodes as members of objects, so a document's own ids are kept out of it.
+  const names = new Map(
+    (workflow.operators ?? []).map(({ operatorID }, index) => [operatorID, `n${index}`]),
+  );
+  for (const name of names.values()) {
+    graph.setNode(name, { width: NODE_WIDTH, height: NODE_HEIGHT });
+  }
   for (const { source, target } of workflow.links ?? []) {
-    if (ids.has(source.operatorID) && ids.has(target.operatorID)) {
-      graph.setEdge(source.operatorID, target.operatorID);
-    }
+    const [from, to] = [names.get(source.operatorID), names.get(target.operatorID)];
+    if (from !== undefined && to !== undefined) graph.setEdge(from, to);
   }
   layout(graph);
   const result = new Map<string, Point>();
-  for (const id of ids) {
-    const { x, y } = graph.node(id) as Point;
+  for (const [id, name] of names) {
+    const { x, y } = graph.node(name) as Point;
     result.set(id, { x: Math.round(x - NODE_WIDTH / 2), y: Math.round(y - NODE_HEIGHT / 2) });
+  }
+  return result;
+}
+
+/** Each operator a column right of the last of its sources; a cycle's are where it was entered. */
+function columns(workflow: Workflow): Map<string, Point> {
+  const targets = new Map<string, string[]>();
+  const sources = new Map((workflow.operators ?? []).map((one) => [one.operatorID, 0]));
+  for (const { source, target } of workflow.links ?? []) {
+    const waiting = sources.get(target.operatorID);
+    if (!sources.has(source.operatorID) || waiting === undefined) continue;
+    sources.set(target.operatorID, waiting + 1);
+    const known = targets.get(source.operatorID);
+    if (known) known.push(target.operatorID);
+    else targets.set(source.operatorID, [target.operatorID]);
+  }
+  const column = new Map<string, number>();
+  const ready = [...sources].filter(([, waiting]) => waiting === 0).map(([id]) => id);
+  for (const id of ready) {
+    for (const target of targets.get(id) ?? []) {
+      column.set(target, Math.max(column.get(target) ?? 0, (column.get(id) ?? 0) + 1));
+      const waiting = (sources.get(target) ?? 0) - 1;
+      sources.set(target, waiting);
+      if (waiting === 0) ready.push(target);
+    }
+  }
+  const rows = new Map<number, number>();
+  const result = new Map<string, Point>();
+  for (const id of sources.keys()) {
+    const x = column.get(id) ?? 0;
+    const y = rows.get(x) ?? 0;
+    rows.set(x, y + 1);
+    result.set(id, { x: x * (NODE_WIDTH + 96), y: y * (NODE_HEIGHT + 44) });
   }
   return result;
 }
@@ -71,6 +114,11 @@ function offset(placed: ReadonlyMap<string, Point>, layered: ReadonlyMap<string,
   });
   const middle = (values: number[]) => values.toSorted((a, b) => a - b)[values.length >> 1] ?? 0;
   return { x: middle(differences.map((d) => d.x)), y: middle(differences.map((d) => d.y)) };
+}
+
+/** A document's coordinate as one that can be drawn. */
+export function coordinate(value: unknown): number {
+  return Math.max(-FARTHEST, Math.min(FARTHEST, toNumber(value)));
 }
 
 function overlaps(a: Point, b: Point): boolean {

@@ -1,5 +1,6 @@
 // One call of a tool: what it did in a line, its arguments and its result on demand.
 
+import { own } from "../../client/loose";
 import type { ToolResult } from "../../client/types";
 import { lineOf } from "../canvas/lines";
 import { AlertIcon, CheckIcon, DownIcon } from "../icons";
@@ -34,7 +35,7 @@ export function ToolCard({
       <summary>
         <span className="tool-dot" aria-hidden="true" />
         <span className="tool-title">
-          {VERBS[name] ?? name}
+          {own(VERBS, name) ?? name}
           {type && <strong> {type}</strong>}
           {id && <> <code>{id}</code></>}
         </span>

@@ -7,6 +7,7 @@ import { forksOf, neighbourLine, turnsOf, visiblePath, type Turn } from "../../c
 import { patchSession, workflowText } from "../../client/rest";
 import type { Edit, Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
+import { Boundary } from "../common/Boundary";
 import { NotFoundPage } from "../common/NotFoundPage";
 import { useToasts } from "../common/Toasts";
 import { Composer } from "../conversation/Composer";
@@ -157,19 +158,24 @@ export function SessionPage({ id }: { id: string }) {
       />
       <ConnectionBanner status={connection} onRetry={() => session.retryNow()} />
       <main className="panes">
-        <Canvas
-          key={id}
-          workflow={view.workflow}
-          ready={state.ready}
-          blocked={blocked}
-          canUndo={view.canUndoEdit}
-          canRedo={view.canRedoEdit}
-          onEdit={edit}
-          onMove={(moves) => session.moveThings(moves)}
-          onUndo={() => void attempt(() => session.undoEdit())}
-          onRedo={() => void attempt(() => session.redoEdit())}
-          onOpenFile={openFile}
-        />
+        <Boundary
+          sentence="This workflow cannot be drawn. The conversation works: revert, or ask for a change."
+          of={view.workflow}
+        >
+          <Canvas
+            key={id}
+            workflow={view.workflow}
+            ready={state.ready}
+            blocked={blocked}
+            canUndo={view.canUndoEdit}
+            canRedo={view.canRedoEdit}
+            onEdit={edit}
+            onMove={(moves) => session.moveThings(moves)}
+            onUndo={() => void attempt(() => session.undoEdit())}
+            onRedo={() => void attempt(() => session.redoEdit())}
+            onOpenFile={openFile}
+          />
+        </Boundary>
         <section className="conversation" aria-label="Conversation">
           <StatusLine view={view} steps={last?.steps.length ?? 0} />
           <Conversation
