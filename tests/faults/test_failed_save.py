@@ -103,7 +103,8 @@ COMMANDS = [prompt, revert, redo, checkout, edit, rename, put, delete]
 
 @pytest.mark.parametrize(
     ("command", "sqlstate"),
-    [(command, sqlstate) for command in COMMANDS for sqlstate in (DISK_FULL, FAULT)]
+    [(command, DISK_FULL) for command in COMMANDS]
+    + [(command, FAULT) for command in (prompt, revert, delete)]
     + [(revert, TIMED_OUT), (revert, SERIALIZATION)],
 )
 async def test_a_failed_save_changes_nothing_and_is_told_to_the_sender_alone(

@@ -180,7 +180,7 @@ async def test_of_two_prompts_to_two_servers_one_runs_and_one_is_told_busy(
         async with first.connect(session) as client, second.connect(session) as other:
             await client.snapshot()
             await other.snapshot()
-            for n in range(10):
+            for n in range(5):
                 provider.will([text(f"answer {n}"), Pause(hold := asyncio.Event())])
                 answers = await asyncio.gather(
                     client.ask("Prompt", content=f"first {n}"),
@@ -196,7 +196,7 @@ async def test_of_two_prompts_to_two_servers_one_runs_and_one_is_told_busy(
                 await idle(other)
             assert client.durable == other.durable
             await check_agreement(second, session, other, fresh_database)
-            assert len([s for s in client.path if s["role"] == "user"]) == 10
+            assert len([s for s in client.path if s["role"] == "user"]) == 5
 
 
 async def test_a_busy_pool_does_not_look_like_a_dead_server(
