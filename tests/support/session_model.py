@@ -317,14 +317,7 @@ class Model:
                 self._check_refused(sent)
             elif sent.answer:
                 self._claim_acknowledged(sent, sent.answer, free)
-        # The rest are known to be carried out, or may have been; the narrow windows choose first.
-        rest = [sent for sent in commands if sent.code is None and not sent.answer]
-        for sent in sorted(rest, key=lambda s: (s.answer is None, (s.hi or 0) - s.lo)):
-            found = next((m for m in free.values() if self._fits(sent, m)), None)
-            if found is not None:
-                self._take(sent, found, free)
-            elif sent.answer is not None:
-                assert self._may_do_nothing(sent), f"{sent} has left nothing in the log"
+        self._claim_the_rest([s for s in commands if s.code is None and not s.answer], free)
         unexplained = [mark for mark in free.values() if mark.what != ("stop",)]
         assert not unexplained, f"{unexplained}: nobody asked for this; commands: {commands}"
         for mark in free.values():
@@ -353,6 +346,36 @@ class Model:
                 self.answered[request_id] = (sent, ack)
         else:
             assert self._did_nothing(sent, self.moments[seq], turn), (sent, free)
+
+    def _claim_the_rest(self, rest: list[Sent], free: dict[int, Mark]) -> None:
+        """Match commands that were carried out, or may have been, with the marks that are left.
+
+        A command gives way to one that has no other mark (Kuhn's matching); those that may have
+        done nothing come last.
+        """
+        claims: dict[int, Sent] = {}
+        fitting = {
+            id(sent): [mark for mark in free.values() if self._fits(sent, mark)] for sent in rest
+        }
+
+        def place(sent: Sent, tried: set[int]) -> bool:
+            for mark in fitting[id(sent)]:
+                if mark.seq in tried:
+                    continue
+                tried.add(mark.seq)
+                if mark.seq not in claims or place(claims[mark.seq], tried):
+                    claims[mark.seq] = sent
+                    return True
+            return False
+
+        def idle(sent: Sent) -> int:
+            return 2 if sent.answer is None else int(self._may_do_nothing(sent))
+
+        for sent in sorted(rest, key=idle):
+            placed = place(sent, set())
+            assert placed or idle(sent), f"{sent} has left nothing in the log"
+        for seq, sent in claims.items():
+            self._take(sent, free[seq], free)
 
     def _take(self, sent: Sent, mark: Mark, free: dict[int, Mark]) -> None:
         del free[mark.seq]
