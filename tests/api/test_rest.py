@@ -686,7 +686,7 @@ async def test_without_its_database_it_is_alive_and_not_ready(tmp_path: Path) ->
     "host",
     [
         "evil.example", "evil.example:80", "127.0.0.1.evil.example", "10.0.0.1", "[::2]:80",
-        "0.0.0.0", "", "a:b:c", "[", "@",
+        "0.0.0.0", "", "a:b:c", "[", "@", "evil@127.0.0.1", "localhost/x",
     ],
 )  # fmt: skip
 async def test_a_foreign_host_is_refused(standing: Server, host: str) -> None:

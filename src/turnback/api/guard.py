@@ -17,6 +17,10 @@ from turnback.api.problems import problem
 from turnback.core.errors import HostRefused, OriginRefused, TurnbackError
 
 
+NOT_OF_A_HOST = frozenset("@/?#")
+"""What an address may hold and a `Host` header may not."""
+
+
 def is_loopback(host: str) -> bool:
     """Whether a host name or address is this machine's loopback."""
     name = host.strip("[]").rstrip(".").lower()
@@ -46,8 +50,9 @@ class Guard:
     def _refusal(self, scope: Scope) -> TurnbackError | None:
         hosts = _values(scope, b"host")
         origins = _values(scope, b"origin")
+        plain = len(hosts) == 1 and not NOT_OF_A_HOST & set(hosts[0])
         try:
-            host = urlsplit(f"//{hosts[0]}").hostname if len(hosts) == 1 else None
+            host = urlsplit(f"//{hosts[0]}").hostname if plain else None
         except ValueError:
             host = None
         if host is None or not is_loopback(host):
