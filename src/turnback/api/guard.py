@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from turnback.api.problems import problem
 from turnback.core.errors import HostRefused, OriginRefused, TurnbackError
 
-
 NOT_OF_A_HOST = frozenset("@/?#")
 """What an address may hold and a `Host` header may not."""
 
