@@ -64,7 +64,7 @@ class Service:
             text = (self.data_dir / "postgres" / "postmaster.pid").read_text()
         except FileNotFoundError:
             return None
-        return int(text.partition("\n")[0])
+        return int(text.partition("\n")[0]) if text else None  # empty: it is just being written
 
 
 @pytest.fixture

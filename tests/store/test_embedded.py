@@ -170,6 +170,15 @@ async def test_kill_9_in_the_middle_of_the_first_start_leaves_nothing_half(data_
     assert not (data_dir / "postgres.new").exists()
 
 
+async def test_an_empty_pid_file_that_a_kill_left_is_no_hindrance(data_dir: Path) -> None:
+    with Embedded.start(data_dir) as server:
+        await ask(server.url, "create table kept ()")
+    (data_dir / "postgres" / "postmaster.pid").touch(mode=0o600)
+    with Embedded.start(data_dir) as server:
+        await ask(server.url, "select from kept")
+        assert (data_dir / "postgres" / "postmaster.pid").stat().st_mode & 0o077 == 0
+
+
 async def test_an_old_pid_that_now_belongs_to_a_stranger_is_no_server(data_dir: Path) -> None:
     with impostor(data_dir, "sleep", "60") as stranger:
         with Embedded.start(data_dir) as server:
@@ -340,9 +349,10 @@ def end(*processes: subprocess.Popen[str]) -> None:
 
 def server_pid(data_dir: Path) -> int | None:
     try:
-        return int((data_dir / "postgres" / "postmaster.pid").read_text().split("\n")[0])
+        text = (data_dir / "postgres" / "postmaster.pid").read_text()
     except FileNotFoundError:
         return None
+    return int(text.partition("\n")[0]) if text else None  # empty: it is just being written
 
 
 def lives(pid: int | None) -> bool:

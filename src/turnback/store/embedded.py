@@ -37,6 +37,7 @@ PORT = 5432  # only a part of the socket's name; nothing listens on TCP
 SOCKET = f".s.PGSQL.{PORT}"
 MAX_SOCKET_PATH = 107  # bytes, sun_path of Linux without its NUL
 NOBODY_HAS = 2**31 - 1  # above every kernel's highest process id
+EMPTY_FOR = 0.5  # seconds after which an empty pid file is what a kill has left
 
 OPTIONS = {
     # Acknowledged means durable (law 1): said here, so that no edited file can take it back.
@@ -222,9 +223,17 @@ class Embedded:
         The rest of the pid file stays: by its shared memory key PostgreSQL finds left-over
         backends, and a second server beside them would destroy data. The socket's lock has none.
         """
+        file = self._pgdata / "postmaster.pid"
+        if not self._pid_lines() and file.exists():
+            time.sleep(EMPTY_FOR)  # a server that starts writes it at once
         if lines := self._pid_lines():
-            text = "\n".join([str(NOBODY_HAS), *lines[1:]]) + "\n"
-            (self._pgdata / "postmaster.pid").write_text(text)
+            whole = file.with_name("postmaster.pid.new")  # a kill in here leaves no half of it
+            whole.touch(mode=0o600)
+            whole.write_text("\n".join([str(NOBODY_HAS), *lines[1:]]) + "\n")
+            whole.replace(file)
+        else:
+            # Killed before it had written a word, so without backends; PostgreSQL would refuse it.
+            file.unlink(missing_ok=True)
         (self._socket_dir / f"{SOCKET}.lock").unlink(missing_ok=True)
 
     def _pid_lines(self) -> list[str]:
