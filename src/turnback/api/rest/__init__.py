@@ -1,0 +1,15 @@
+"""REST, for scripts: the same commands, and the reads (protocol.md 3). One file per subject.
+
+Bodies are snake_case, but for what speaks in frames: a command's body and its answer, and a
+workflow, which is passed through as it is. `answer.snake` is the one place that renames.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from turnback.api.rest import commands, service, sessions, steps, workflow
+
+router = APIRouter()
+for subject in (sessions, commands, steps, workflow, service):
+    router.include_router(subject.router)

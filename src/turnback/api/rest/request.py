@@ -1,0 +1,102 @@
+"""What a route takes from a request: who asks, the live session, the body within its limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from turnback.core.errors import BadInput, InvalidFormat, TooLarge
+from turnback.core.principal import LOCAL, Principal
+from turnback.core.values import parse
+from turnback.sessions.actor import Actor
+from turnback.sessions.registry import Sessions
+from turnback.settings import Settings
+
+
+class Body(BaseModel):
+    """A body in snake_case: a member that it does not have is refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def sessions_of(request: Request) -> Sessions:
+    """The live sessions of this process."""
+    sessions: Sessions = request.app.state.sessions
+    return sessions
+
+
+def principal_of(request: Request) -> Principal:
+    """Who is calling."""
+    return LOCAL
+
+
+async def actor_of(request: Request, session_id: str) -> Actor:
+    """The live session, as the database has it now. Raises `SessionNotFound`."""
+    actor = await sessions_of(request).get(principal_of(request), session_id)
+    await actor.refresh()
+    return actor
+
+
+async def read_body(request: Request) -> bytes:
+    """The body. Raises `TooLarge` beyond `max_body`, without reading on."""
+    limit = sessions_of(request).settings.max_body
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(
+                f"A body may have {limit} bytes (`max_body`)", limit="max_body", value=limit
+            )
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """The body as a JSON object, `{}` where there is none. Raises `InvalidFormat`, `TooLarge`."""
+    body = await read_body(request)
+    try:
+        value = parse(body or b"{}")
+    except ValueError as error:
+        raise InvalidFormat(f"The body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise InvalidFormat("The body must be a JSON object")
+    return value
+
+
+def parsed(model: type[Body], body: dict[str, Any]) -> Any:
+    """The body as its model has it. Raises `BadInput` with the path of what is wrong."""
+    try:
+        return model.model_validate(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        path = "/".join(str(part) for part in first["loc"])
+        raise BadInput(f"`{path}`: {first['msg']}", path=f"/{path}") from None
+
+
+def page_size(request: Request, limit: int) -> int:
+    """The rows asked for. Raises `BadInput` beyond `page_limit`."""
+    most = sessions_of(request).settings.page_limit
+    if limit > most:
+        raise BadInput(
+            f"A page may have {most} rows (`page_limit`)", limit="page_limit", value=most
+        )
+    return limit
+
+
+def workflow_limits(settings: Settings) -> dict[str, int]:
+    """The limits under which a workflow document is loaded."""
+    return {"max_bytes": settings.max_workflow_bytes, "max_depth": settings.max_json_depth}
+
+
+def any_object(description: str) -> dict[str, Any]:
+    """The OpenAPI part for a body that is described elsewhere."""
+    schema = {"type": "object", "description": description}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def body_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The OpenAPI part for a body that is read by hand, within `max_body`."""
+    schema = model.model_json_schema()
+    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}

@@ -1,0 +1,56 @@
+"""The service itself: what it offers, whether it is alive and ready."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from turnback import __version__
+from turnback.api.frames import V1_TYPES
+from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.request import sessions_of
+from turnback.core.operators import CATALOG
+
+router = APIRouter(responses=PROBLEMS)
+
+
+@router.get("/operator-types")
+async def operator_types() -> Response:
+    """The operator types, with their ports and the JSON Schemas of their properties."""
+    return json_answer({"types": CATALOG.as_list()})
+
+
+@router.get("/capabilities")
+async def capabilities(request: Request) -> Response:
+    """What this server offers; what it does not name answers `not_available`."""
+    settings = sessions_of(request).settings
+    return json_answer(
+        {
+            "version": __version__,
+            "protocols": ["turnback.base", "turnback.v1"],
+            "commands": sorted(V1_TYPES),
+            "features": ["workflow.put", "since", "deltas", "branches", "diff"],
+            "model": settings.model,
+            "limits": {
+                "ws_max_size": settings.ws_max_size,
+                "max_body": settings.max_body,
+                "max_prompt_bytes": settings.max_prompt_bytes,
+                "max_workflow_bytes": settings.max_workflow_bytes,
+                "max_edits": settings.max_edits,
+                "max_redo_depth": settings.max_redo_depth,
+            },
+        }
+    )
+
+
+@router.get("/healthz")
+async def healthz() -> Response:
+    """Whether the process is alive."""
+    return json_answer({"status": "ok"})
+
+
+@router.get("/readyz")
+async def readyz(request: Request) -> Response:
+    """Whether it can serve: the database answers, and it is not going down. 503 otherwise."""
+    sessions = sessions_of(request)
+    await sessions.ready()
+    return json_answer({"status": "ready"})

@@ -1,0 +1,165 @@
+"""Sessions: create, list and search, get, rename, archive, delete."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.request import (
+    Body,
+    actor_of,
+    body_of,
+    page_size,
+    parsed,
+    principal_of,
+    read_object,
+    sessions_of,
+    workflow_limits,
+)
+from turnback.core.errors import BadInput
+from turnback.core.workflow import EMPTY, load
+from turnback.sessions.commands import Asked, Change, Delete
+from turnback.store.ids import is_id, new_id
+from turnback.store.rows import SessionRow
+
+router = APIRouter(responses=PROBLEMS)
+
+Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
+
+
+class CreateSession(Body):
+    """A new session. `workflow` is the canvas document it begins with, an empty one if left out."""
+
+    workflow: dict[str, Any] | None = None
+    name: Name | None = None
+    model: Model | None = None
+
+
+class ChangeSession(Body):
+    """What to change of a session."""
+
+    name: Name | None = None
+    archived: bool | None = None
+
+
+class SessionBody(BaseModel):
+    """A session, as listed."""
+
+    id: str
+    name: str
+    model: str
+    state: Literal["AVAILABLE", "GENERATING", "STOPPING"]
+    archived: bool
+    head_id: str
+    revision: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SessionList(BaseModel):
+    """A page of sessions, newest first; `next_cursor` is null on the last."""
+
+    sessions: list[SessionBody]
+    next_cursor: str | None
+
+
+def _session(row: SessionRow) -> dict[str, Any]:
+    return {
+        "id": row.key.id,
+        "name": row.name,
+        "model": row.model,
+        "state": row.state,
+        "archived": row.archived_at is not None,
+        "head_id": row.head.step_id,
+        "revision": row.revision,
+        "created_at": row.created_at,
+        "updated_at": row.updated_at,
+    }
+
+
+@router.post(
+    "/sessions",
+    status_code=201,
+    response_model=SessionBody,
+    openapi_extra=body_of(CreateSession),
+)
+async def create_session(request: Request) -> Response:
+    """Create a session, with an initial workflow if one is given."""
+    sessions, principal = sessions_of(request), principal_of(request)
+    raw = await read_object(request)
+    body: CreateSession = parsed(CreateSession, raw)
+    workflow = EMPTY
+    if body.workflow is not None:
+        workflow = load(body.workflow, **workflow_limits(sessions.settings))
+    model = body.model or sessions.settings.model
+    await sessions.model(model)
+    session_id = new_id()
+    await sessions.dao.create(
+        principal,
+        session_id=session_id,
+        name=body.name or "Untitled",
+        model=model,
+        workflow=workflow,
+        now=sessions.now(),
+    )
+    row = await sessions.dao.session(principal, session_id)
+    return json_answer(_session(row), status=201, headers={"location": f"/sessions/{session_id}"})
+
+
+@router.get("/sessions", response_model=SessionList)
+async def list_sessions(
+    request: Request,
+    q: Annotated[str | None, Query(max_length=200)] = None,
+    archived: bool = False,
+    cursor: str | None = None,
+    limit: Annotated[int, Query(ge=1)] = 50,
+) -> Response:
+    """List and search sessions, newest first; `q` is a part of the name."""
+    if cursor is not None and not is_id(cursor):
+        raise BadInput("`cursor` is not one of this server's; begin again without it")
+    query = (q or "").replace("\x00", "") or None
+    limit = page_size(request, limit)
+    rows = await sessions_of(request).dao.sessions(
+        principal_of(request), query=query, archived=archived, before=cursor, limit=limit + 1
+    )
+    page = rows[:limit]
+    return json_answer(
+        {
+            "sessions": [_session(row) for row in page],
+            "next_cursor": page[-1].key.id if len(rows) > limit else None,
+        }
+    )
+
+
+@router.get("/sessions/{session_id}", response_model=SessionBody)
+async def get_session(request: Request, session_id: str) -> Response:
+    """One session."""
+    row = await sessions_of(request).dao.session(principal_of(request), session_id)
+    return json_answer(_session(row))
+
+
+@router.patch(
+    "/sessions/{session_id}",
+    response_model=SessionBody,
+    openapi_extra=body_of(ChangeSession),
+)
+async def change_session(request: Request, session_id: str) -> Response:
+    """Rename, archive or unarchive a session."""
+    body: ChangeSession = parsed(ChangeSession, await read_object(request))
+    actor = await actor_of(request, session_id)
+    await actor.ask(Asked(Change(body.name, body.archived), principal_of(request)))
+    row = await sessions_of(request).dao.session(principal_of(request), session_id)
+    return json_answer(_session(row))
+
+
+@router.delete("/sessions/{session_id}", status_code=204)
+async def delete_session(request: Request, session_id: str) -> Response:
+    """Delete a session: a run under way is stopped first, and every socket is told."""
+    actor = await actor_of(request, session_id)
+    await actor.ask(Asked(Delete(), principal_of(request)))
+    return Response(status_code=204)

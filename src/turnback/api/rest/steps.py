@@ -1,0 +1,96 @@
+"""Steps: the visible path or all, the workflow at each, the branches."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+
+from turnback.api import encode
+from turnback.api.rest.answer import PROBLEMS, json_answer, snake
+from turnback.api.rest.request import actor_of, page_size, principal_of, sessions_of
+from turnback.api.rest.workflow import document
+from turnback.core.lineage import ROOT_ID
+from turnback.store.rows import Record
+
+router = APIRouter(responses=PROBLEMS)
+
+
+def _step(record: Record) -> dict[str, Any]:
+    step = snake(encode.step(record))
+    step["turn_id"] = step.pop("message_id")
+    step["record_index"] = step.pop("step_id")
+    return step
+
+
+@router.get("/sessions/{session_id}/steps")
+async def steps(
+    request: Request,
+    session_id: str,
+    before: str | None = None,
+    limit: Annotated[int, Query(ge=1)] = 50,
+    all: bool = False,
+) -> Response:
+    """The visible path, or with `all` every step, in pages from the newest; each oldest first.
+
+    `before` is the `next_cursor` of the page before: a step's id, which stays good when HEAD moves.
+    """
+    limit = page_size(request, limit)
+    actor = await actor_of(request, session_id)
+    tree = actor.memory.tree
+    if all:
+        ids = list(tree.steps)
+        end = ids.index(tree.step(before).id) if before else len(ids)
+        page = ids[max(0, end - limit) : end]
+        cursor = page[0] if end > limit else None
+    else:
+        start = tree.head if before is None else tree.position(tree.step(before).parent_id)
+        found = [step.id for _, step in zip(range(limit + 1), tree.path(start), strict=False)]
+        page = found[:limit][::-1]
+        cursor = page[0] if len(found) > limit else None
+    records = await sessions_of(request).dao.records(principal_of(request), actor.key, page)
+    return json_answer({"steps": [_step(record) for record in records], "next_cursor": cursor})
+
+
+@router.get("/sessions/{session_id}/steps/{step_id}/workflow")
+async def step_workflow(
+    request: Request,
+    session_id: str,
+    step_id: str,
+    side: Literal["before", "after"] = "after",
+) -> Response:
+    """The workflow before or after a step; `step-initial` is the session's initial one."""
+    actor = await actor_of(request, session_id)
+    hash_ = actor.memory.tree.workflow_at(actor.memory.tree.position(step_id).step_id)
+    if side == "before" and step_id != ROOT_ID:
+        hash_ = actor.memory.tree.step(step_id).before
+    return document(await actor.memory.workflow_of(hash_))
+
+
+@router.get("/sessions/{session_id}/branches")
+async def branches(request: Request, session_id: str) -> Response:
+    """Where lines part: for each such step, the lines that follow it and the tip of each."""
+    actor = await actor_of(request, session_id)
+    tree = actor.memory.tree
+    parted = {
+        line: {
+            "step_id": line,
+            "parent_id": parent,
+            "turn_id": tree.steps[line].turn_id,
+            "tip": tree.tip(line),
+            "on_path": tree.is_visible(tree.steps[line]),
+        }
+        for parent, lines in tree.children.items()
+        if len(lines) > 1
+        for line in lines
+    }
+    records = await sessions_of(request).dao.records(principal_of(request), actor.key, list(parted))
+    return json_answer(
+        {
+            "branches": [
+                parted[record.step.id] | {"content": orjson.loads(record.payload)["content"][:200]}
+                for record in records
+            ]
+        }
+    )
