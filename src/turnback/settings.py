@@ -13,82 +13,153 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MOST = 2**31 - 1  # what PostgreSQL takes for a whole number, and for a timeout in milliseconds
 
+
+class Unit(str):
+    """What a setting counts; `turnback schema` writes it into the table of `docs/operations.md`."""
+
+
 Positive = Annotated[int, Field(ge=1, le=MOST)]
-Seconds = Annotated[float, Field(gt=0, le=MOST // 1_000)]
+Bytes = Annotated[Positive, Unit("bytes")]
+Characters = Annotated[Positive, Unit("characters")]
+Days = Annotated[int, Field(ge=1, le=100_000), Unit("days")]
+Milliseconds = Annotated[int, Field(ge=0, le=MOST), Unit("ms")]
+Seconds = Annotated[float, Field(gt=0, le=MOST // 1_000), Unit("s")]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(BaseSettings):
-    """What an administrator can set. Units are in the names or the comments beside them."""
+    """What an administrator can set; each is described by the text below it."""
 
     model_config = SettingsConfigDict(
-        env_prefix="TURNBACK_", env_ignore_empty=True, extra="ignore", frozen=True
+        env_prefix="TURNBACK_",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        use_attribute_docstrings=True,
     )
 
     # -- where and how it serves
+
     host: str = "127.0.0.1"
+    """The address it listens on: a loopback one; any other is refused."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8700
+    """The TCP port; `0` takes any free one."""
     data_dir: Path = Path("./.turnback")
-    allowed_origins: tuple[str, ...] = ()  # beside the server's own
+    """Where the embedded PostgreSQL keeps its files; not used with `TURNBACK_DATABASE_URL`."""
+    allowed_origins: tuple[str, ...] = ()
+    """Origins whose pages may use the server, beside its own; a JSON list of them."""
     log_level: Annotated[LogLevel, BeforeValidator(lambda value: str(value).lower())] = "info"
+    """The least that is logged."""
     drain_timeout: Seconds = 10.0
+    """How long runs under way may go on when the service is told to end."""
 
     # -- the database
-    database_url: SecretStr | None = None  # none: the embedded PostgreSQL under data_dir
+
+    database_url: SecretStr | None = None
+    """A PostgreSQL, 16 or newer; without it, the embedded one under `TURNBACK_DATA_DIR`."""
     db_pool_size: Positive = 10
+    """Connections to the database at most, beside the one that holds the process's lock."""
     db_connect_timeout: Seconds = 10.0
+    """How long a connection may take, from the pool or to the database."""
     db_statement_timeout: Seconds = 30.0
-    embedded_timeout: Seconds = 300.0  # each part of the embedded server's start and stop
-    migrate_timeout: Seconds = 60.0  # for another process that migrates
+    """How long one statement may take."""
+    embedded_timeout: Seconds = 300.0
+    """How long each part of the embedded PostgreSQL's start and stop may take."""
+    migrate_timeout: Seconds = 60.0
+    """How long a migration waits for another process that migrates."""
 
     # -- the model
+
     model: str = "offline"
+    """The model of new sessions: `offline`, or `PROVIDER:NAME` as in `openai:gpt-5-mini`."""
     model_base_url: str | None = None
+    """The provider's address; for `openai:…`, any server that speaks chat completions."""
     model_api_key: SecretStr | None = None
-    max_models: Positive = 100  # different ones in use by the sessions of one process
-    offline_delay_ms: Annotated[int, Field(ge=0, le=MOST)] = 15  # between the offline model's words
+    """The provider's key; without it, what the provider itself reads from the environment."""
+    max_models: Positive = 100
+    """Different models in use by the sessions of one process."""
+    offline_delay_ms: Milliseconds = 15
+    """The offline model's pause between two words."""
 
     # -- a run's limits
-    max_steps: Positive = 40  # model calls in a turn
+
+    max_steps: Positive = 40
+    """Model calls in one turn."""
     run_timeout: Seconds = 600.0
-    model_timeout: Seconds = 120.0  # one model call, whole
-    model_idle_timeout: Seconds = 60.0  # between two pieces of a model's stream
+    """How long one turn may take."""
+    model_timeout: Seconds = 120.0
+    """How long one model call may take, whole."""
+    model_idle_timeout: Seconds = 60.0
+    """How long a model's stream may pause between two pieces."""
     tool_timeout: Seconds = 60.0
+    """How long one tool call may take."""
     max_tool_calls_per_step: Positive = 64
-    max_tool_output: Positive = 100_000  # characters of a tool's output
-    max_reply_bytes: Positive = 1_000_000  # text and tool arguments of one model call
-    max_context_bytes: Positive = 400_000  # of history and workflow sent to the model
+    """Tool calls that one answer of the model may make."""
+    max_tool_output: Characters = 100_000
+    """A tool's output, beyond which it is cut."""
+    max_reply_bytes: Bytes = 1_000_000
+    """Text and tool arguments of one model call."""
+    max_context_bytes: Bytes = 400_000
+    """History and workflow sent to the model."""
 
     # -- a session's limits
+
     max_redo_depth: Positive = 1_000
+    """Reverts that can be redone, one after the other."""
     max_branch_segments: Positive = 100_000
-    max_prompt_bytes: Positive = 200_000
-    max_workflow_bytes: Positive = 8_000_000
+    """Pieces of other lines that one line may be made of."""
+    max_prompt_bytes: Bytes = 200_000
+    """A prompt."""
+    max_workflow_bytes: Bytes = 8_000_000
+    """A workflow's document."""
     max_json_depth: Annotated[int, Field(ge=1, le=200)] = 100  # frames wrap it; orjson writes 254
-    max_edits: Positive = 1_000  # in one command
-    command_queue: Positive = 100  # waiting commands per session
-    session_idle_timeout: Seconds = 300.0  # a session without sockets leaves memory
+    """Nesting of a workflow's document and of tool arguments."""
+    max_edits: Positive = 1_000
+    """Edits in one command."""
+    command_queue: Positive = 100
+    """Commands that wait for one session."""
+    session_idle_timeout: Seconds = 300.0
+    """After how long a session without sockets leaves memory."""
     max_live_sessions: Positive = 2_000
-    snapshot_cache: Positive = 64  # workflows kept in memory per live session
-    request_ttl: Seconds = 86_400.0  # how long a requestId is remembered
-    events_kept: Positive = 10_000  # newest per session, for ?since=
-    events_kept_days: Annotated[int, Field(ge=1, le=100_000)] = 7
-    forget_interval: Seconds = 600.0  # between two rounds of dropping what is past its time
+    """Sessions in memory at once."""
+    snapshot_cache: Positive = 64
+    """Workflows kept in memory for each of them."""
+    request_ttl: Seconds = 86_400.0
+    """How long a `requestId` and its answer are remembered."""
+    events_kept: Positive = 10_000
+    """Newest events kept of each session, from which `?since=` is answered."""
+    events_kept_days: Days = 7
+    """How long those are kept."""
+    forget_interval: Seconds = 600.0
+    """The time between two rounds of dropping what is past its time."""
 
     # -- leases (database clock)
+
     lease_heartbeat: Seconds = 5.0
+    """How often a process says that its runs are alive."""
     lease_expiry: Seconds = 15.0
+    """After how long a run whose process says nothing may be ended by another."""
     poll_interval: Seconds = 2.0
+    """How often a process looks for what others have written, and whether the database is there."""
 
     # -- sockets and pages
-    ws_max_size: Positive = 9_000_000  # bytes in one frame from a client
-    ws_max_send: Positive = 64_000_000  # bytes in one frame to a client
-    ws_queue: Positive = 1_000  # frames waiting for one slow reader
-    ws_queue_size: Positive = 64_000_000  # characters of those frames
-    max_body: Positive = 9_000_000  # bytes of a REST body
-    snapshot_steps: Positive = 200  # steps in a v1 snapshot
-    branch_choices: Positive = 100  # newest lines named where lines part
-    page_limit: Positive = 500  # rows in a REST page
+
+    ws_max_size: Bytes = 9_000_000
+    """A frame from a client."""
+    ws_max_send: Bytes = 64_000_000
+    """A frame to a client."""
+    ws_queue: Positive = 1_000
+    """Frames that wait for one slow reader, beyond which its socket is closed."""
+    ws_queue_size: Characters = 64_000_000
+    """The size of those frames, beyond which its socket is closed."""
+    max_body: Bytes = 9_000_000
+    """The body of a REST request."""
+    snapshot_steps: Positive = 200
+    """Steps in a v1 snapshot; older ones are fetched in pages."""
+    branch_choices: Positive = 100
+    """Lines named where lines part, the newest of them."""
+    page_limit: Positive = 500
+    """Rows in a REST page."""
 
     @field_validator("lease_expiry")
     @classmethod
