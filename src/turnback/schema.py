@@ -1,4 +1,4 @@
-"""The contracts as files: OpenAPI, the frames' JSON Schema, and the frames' TypeScript types.
+"""The contracts as files: OpenAPI, the frames' JSON Schema, AsyncAPI and TypeScript types.
 
 `turnback schema` writes them; a test compares what is committed with what the code says now.
 """
@@ -11,13 +11,15 @@ from typing import Any
 import orjson
 from pydantic import TypeAdapter
 
-from turnback.api import typescript
+from turnback.api import asyncapi, typescript
+from turnback.api.base_frames import BaseClientFrame, BaseServerFrame
 from turnback.api.frames import ClientFrame, ServerFrame
 from turnback.app import create_app
 from turnback.settings import Settings
 
 FRAMES = Path("docs/api/frames.schema.json")
 OPENAPI = Path("docs/api/openapi.json")
+ASYNCAPI = Path("docs/api/asyncapi.json")
 TYPES = Path("panel/src/client/types.gen.ts")
 
 
@@ -38,14 +40,20 @@ def files() -> dict[Path, bytes]:
     return {
         FRAMES: _pretty(schema),
         OPENAPI: _pretty(openapi()),
+        ASYNCAPI: _pretty(asyncapi.document(schema["$defs"])),
         TYPES: typescript.render(schema["$defs"]).encode(),
     }
 
 
 def frames() -> dict[str, Any]:
-    """One JSON Schema for all frames: `ClientFrame` and `ServerFrame` under `$defs`."""
+    """One JSON Schema for all frames: the unions of each kind of client under `$defs`."""
     definitions: dict[str, Any] = {}
-    unions: dict[str, Any] = {"ClientFrame": ClientFrame, "ServerFrame": ServerFrame}
+    unions: dict[str, Any] = {
+        "ClientFrame": ClientFrame,
+        "ServerFrame": ServerFrame,
+        "BaseClientFrame": BaseClientFrame,
+        "BaseServerFrame": BaseServerFrame,
+    }
     for name, union in unions.items():
         adapter: TypeAdapter[Any] = TypeAdapter(union)
         schema = adapter.json_schema(ref_template="#/$defs/{model}")

@@ -193,10 +193,7 @@ function withStep(state: SessionState, step: Step): SessionState {
     next.redoTrail = [];
     next.lastMove = null;
   }
-  if (step.afterWorkflowContent) {
-    next.workflow = step.afterWorkflowContent as Workflow;
-    next.workflowBehind = null;
-  } else if (step.role === "agent" && step.afterHash !== step.beforeHash) {
+  if (step.role === "agent" && step.afterHash !== step.beforeHash) {
     next.workflowBehind = step.id;
   } else if (state.workflowBehind !== null) {
     // Same content, but it now belongs to a newer step.

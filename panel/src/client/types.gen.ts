@@ -19,6 +19,88 @@ export type AddOperator = {
   position?: Position | null;
 };
 
+export type BaseClientFrame = BasePromptCommand | BaseStopCommand | BaseRevertCommand | BaseRedoCommand;
+
+/** A sentence on what could not be done; nothing has changed. */
+export type BaseErrorEvent = {
+  type: "WsServerErrorEvent";
+  error: string;
+};
+
+/** HEAD has moved without a new step: a revert, a redo, a checkout, or an edit. */
+export type BaseHeadChangeEvent = {
+  type: "WsServerHeadChangeEvent";
+  headId: string;
+  workflowContent: Record<string, unknown> | null;
+  canRedo: boolean;
+};
+
+/** A user's message: the next turn. Refused while the agent is busy. */
+export type BasePromptCommand = {
+  type: "WsClientPromptCommand";
+  content: string;
+  messageSource?: "chat" | "feedback" | null;
+};
+
+/** Take the newest revert back. */
+export type BaseRedoCommand = {
+  type: "WsClientRedoCommand";
+};
+
+/** HEAD and the workflow back to before a turn, which `messageId` names. */
+export type BaseRevertCommand = {
+  type: "WsClientRevertCommand";
+  messageId: string;
+};
+
+export type BaseServerFrame = BaseSnapshotEvent | BaseStepEvent | BaseStatusEvent | BaseHeadChangeEvent | BaseErrorEvent;
+
+/** The first frame: everything there is, every branch's steps among it. */
+export type BaseSnapshotEvent = {
+  type: "WsServerSnapshotEvent";
+  state: "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
+  steps: BaseStep[];
+  headId: string;
+  workflowContent: Record<string, unknown> | null;
+  canRedo: boolean;
+};
+
+/** The agent's state has changed. */
+export type BaseStatusEvent = {
+  type: "WsServerStatusEvent";
+  state: "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
+};
+
+/** A step in full: the workflow before and after it, where a frame has room for them. */
+export type BaseStep = {
+  id: string;
+  parentId: string;
+  messageId: string;
+  stepId: number;
+  timestamp: number;
+  role: "user" | "agent";
+  content: string;
+  isBegin: boolean;
+  isEnd: boolean;
+  messageSource?: "chat" | "feedback" | null;
+  toolCalls?: ToolCallFrame[] | null;
+  toolResults?: ToolResultFrame[] | null;
+  usage?: UsageFrame | null;
+  beforeWorkflowContent?: Record<string, unknown> | null;
+  afterWorkflowContent?: Record<string, unknown> | null;
+};
+
+/** A finished step. HEAD is now this step. */
+export type BaseStepEvent = {
+  type: "WsServerStepEvent";
+  step: BaseStep;
+};
+
+/** End the run that is under way; nothing if none is. */
+export type BaseStopCommand = {
+  type: "WsClientStopCommand";
+};
+
 /** Members of a comment box set as given; never its commentBoxID. */
 export type ChangeComment = {
   op: "changeComment";
@@ -109,7 +191,7 @@ export type ReplaceWorkflow = {
 
 export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerHeadChangeEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
 
-/** A step as a v1 client sees it. A base client sees the members up to `usage`, and contents. */
+/** A step as a v1 client sees it: without the workflows, which are read by the step's id. */
 export type StepFrame = {
   id: string;
   parentId: string;
@@ -124,8 +206,6 @@ export type StepFrame = {
   toolCalls?: ToolCallFrame[] | null;
   toolResults?: ToolResultFrame[] | null;
   usage?: UsageFrame | null;
-  beforeWorkflowContent?: Record<string, unknown> | null;
-  afterWorkflowContent?: Record<string, unknown> | null;
   branchId: string;
   kind: "prompt" | "edit";
   endReason: "complete" | "stopped" | "failed" | "limit" | "interrupted" | null;

@@ -271,7 +271,7 @@ class UsageFrame(_Frame):
 
 
 class StepFrame(_Frame):
-    """A step as a v1 client sees it. A base client sees the members up to `usage`, and contents."""
+    """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
 
     id: str
     parentId: str
@@ -286,8 +286,6 @@ class StepFrame(_Frame):
     toolCalls: list[ToolCallFrame] | None = None
     toolResults: list[ToolResultFrame] | None = None
     usage: UsageFrame | None = None
-    beforeWorkflowContent: dict[str, Any] | None = None
-    afterWorkflowContent: dict[str, Any] | None = None
     branchId: str
     kind: Literal["prompt", "edit"]
     endReason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None
