@@ -52,7 +52,9 @@ def test_recorded_frames_of_the_public_proposal_are_base_frames(direction: str, 
     assert len(frames) - len(wrong) > 5
     for frame in wrong:
         assert direction == "client->server"
-        assert not isinstance(frame, dict) or not frame.get("content") and "messageId" not in frame
+        assert not isinstance(frame, dict) or (
+            not frame.get("content") and "messageId" not in frame
+        )
 
 
 def asyncapi_check(document: Any, tmp_path: Path) -> subprocess.CompletedProcess[str]:
