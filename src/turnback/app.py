@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI, WebSocket
 
 from turnback import __version__
-from turnback.api import page, problems, rest, socket
+from turnback.api import door, page, problems, rest, socket
 from turnback.api.guard import Guard
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
@@ -54,6 +54,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
     app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
     problems.install(app)
     app.include_router(rest.router)
+    app.include_router(door.router)
     page.install(app)
 
     @app.websocket("/sessions/{session_id}/ws")

@@ -140,7 +140,7 @@ def snapshot(
 
 def base_snapshot(
     view: View, records: list[Record], workflows: Mapping[str, Workflow], *, max_bytes: int
-) -> str:
+) -> dict[str, Any]:
     """The first frame of a base socket: every step in full, oldest first.
 
     Past `max_bytes` the older steps go without contents.
@@ -151,7 +151,7 @@ def base_snapshot(
         before, after = workflows.get(record.step.before), workflows.get(record.step.after)
         left -= len(record.payload) + sum(len(w.encoded()) for w in (before, after) if w)
         steps.append(base_step(record, before=before, after=after, full=left > 0))
-    frame = {
+    return {
         "type": "WsServerSnapshotEvent",
         "state": view.state,
         "steps": steps[::-1],
@@ -159,7 +159,6 @@ def base_snapshot(
         "workflowContent": content(view.workflow),
         "canRedo": view.redo_depth > 0,
     }
-    return orjson.dumps(frame).decode()
 
 
 def partings(view: View, tree: Tree, *, choices: int) -> list[dict[str, Any]]:

@@ -17,8 +17,9 @@ import orjson
 import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from turnback.api import encode
+from turnback.api import encode, whole
 from turnback.api.frames import BASE, V1, Unparsed, parse
+from turnback.api.whole import READ_AT_ONCE
 from turnback.core.errors import (
     InvalidFormat,
     QueueFull,
@@ -28,7 +29,6 @@ from turnback.core.errors import (
 )
 from turnback.core.principal import LOCAL, Principal
 from turnback.core.tree import Step
-from turnback.core.workflow import Workflow
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
@@ -39,9 +39,6 @@ log = structlog.get_logger()
 
 REPLAYED_AT_ONCE = 100
 """Events that are read at once: each may carry a whole workflow."""
-
-READ_AT_ONCE = 20
-"""Records that are read at once, until a frame is full."""
 
 NOT_FOUND = Closed(4404, "session not found")
 TRY_AGAIN = Closed(1013, "try again later")
@@ -194,25 +191,13 @@ class _Connection:
         return texts
 
     async def _base_snapshot(self) -> str:
-        actor = self._actor
-        view = actor.view(steps=None)
-        ids = list(actor.memory.tree.steps)  # every step, in the order they were written
-        records = await self._sessions.dao.records(self._principal, actor.key, ids)
-        workflows = await self._contents(records)
-        return encode.base_snapshot(view, records, workflows, max_bytes=self._settings.ws_max_send)
-
-    async def _contents(self, records: Sequence[Record]) -> dict[str, Workflow]:
-        """The workflows before and after the newest records: those that one frame has room for."""
-        found: dict[str, Workflow] = {}
-        dao, key, left = self._sessions.dao, self._actor.key, self._settings.ws_max_send
-        for end in range(len(records), 0, -READ_AT_ONCE):
-            steps = [record.step for record in records[max(0, end - READ_AT_ONCE) : end]]
-            hashes = [hash_ for step in steps for hash_ in (step.before, step.after)]
-            found |= await dao.workflows(self._principal, key, set(hashes) - found.keys())
-            left -= sum(len(found[hash_].encoded()) for hash_ in hashes if hash_ in found)
-            if left < 0:
-                break
-        return found
+        frame = await whole.base_snapshot(
+            self._sessions.dao,
+            self._principal,
+            self._actor,
+            max_bytes=self._settings.ws_max_send,
+        )
+        return orjson.dumps(frame).decode()
 
     # -- both directions
 
