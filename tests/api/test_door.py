@@ -1,8 +1,7 @@
-"""The public proposal's addresses over a real server: what a panel written for it does with them."""
+"""The public proposal's addresses over a real server, used as a panel written for it does."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -201,8 +200,6 @@ async def test_while_the_agent_is_busy_clear_is_refused_and_stop_ends_it(
         await client.snapshot()
         await client.send("Prompt", content="talk")
         await client.wait(is_step)
-        while not provider.requests:
-            await asyncio.sleep(0.01)
         refused = await panel.post(agent, "/clear")
         assert (refused.status_code, refused.json()["code"]) == (409, "busy")
         assert "busy" in refused.json()["error"]
