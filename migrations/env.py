@@ -44,7 +44,10 @@ async def connect_and_run(url: str, wait: float) -> None:
     Waits `wait` seconds at most for one that does.
     """
     engine = create_async_engine(
-        "postgresql+asyncpg://", connect_args={"dsn": asyncpg_dsn(url)}, poolclass=NullPool
+        "postgresql+asyncpg://",
+        connect_args={"dsn": asyncpg_dsn(url)},
+        poolclass=NullPool,
+        hide_parameters=True,  # an error's text is logged
     )
     async with engine.connect() as connection:
         await wait_for_lock(connection, seconds=wait)

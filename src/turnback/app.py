@@ -10,6 +10,7 @@ from fastapi import FastAPI, WebSocket
 from turnback import __version__
 from turnback.api import door, page, problems, rest, socket
 from turnback.api.guard import Guard
+from turnback.api.requests import Requests
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 from turnback.store.dao import Dao
@@ -52,6 +53,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
         redoc_url=None,
     )
     app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
+    app.add_middleware(Requests)
     problems.install(app)
     app.include_router(rest.router)
     app.include_router(door.router)

@@ -18,6 +18,7 @@ import structlog
 import uvicorn
 import uvloop
 
+from turnback import logs
 from turnback.agent.models import resolve
 from turnback.api.guard import is_loopback
 from turnback.api.protocol import WebSocketProtocol
@@ -146,6 +147,7 @@ async def _serve(
     )
     server = _Server(config, ready=ready)
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(logs.on_loop_error)
     asked, hurried = asyncio.Event(), asyncio.Event()
 
     def on_signal(count: int) -> None:
@@ -172,7 +174,7 @@ async def _drain(app: FastAPI, settings: Settings, hurried: asyncio.Event) -> No
     try:
         await draining
     except (asyncio.CancelledError, TurnbackError) as error:
-        log.warning("not everything was drained", reason=str(error) or "out of time")
+        log.warning("not everything was drained", reason=getattr(error, "code", "out of time"))
 
 
 async def _first(

@@ -37,6 +37,7 @@ from turnback.core.errors import TooLarge, TurnbackError
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
 from turnback.failpoints import hit
+from turnback.telemetry.exceptions import kind
 
 __all__ = [
     "Delta",
@@ -137,7 +138,7 @@ async def run_turn(
             except TooLarge as error:
                 cut = _limit(error.message)
             except Exception as error:
-                log.exception("run_failed")
+                log.exception("run failed")
                 cut = _failed(f"Turnback itself failed unexpectedly (`{type(error).__name__}`).")
             calls = reply.calls()
             answered = not calls and cut is None
@@ -212,7 +213,7 @@ async def _listen(
     if pumping.cancelled():
         raise _failed("the model's call was cancelled from within.")
     if error := pumping.exception():
-        log.warning("model_failed", model=model.name, error=repr(error)[:500])
+        log.warning("model failed", model=model.name, error=kind(error))
         raise _failed(failure_sentence(error))
     reply.answer = pumping.result()
     match reply.answer.finish_reason:
@@ -253,7 +254,7 @@ async def _run_tool(
         case TurnbackError() as error:
             return workflow, _error(call, error.message)
         case error:
-            log.error("tool_failed", tool=call.name, exc_info=error)
+            log.error("tool failed", tool=call.name, exc_info=error)
             return workflow, _error(call, f"It failed unexpectedly (`{type(error).__name__}`).")
 
 
@@ -346,7 +347,7 @@ async def _end(task: asyncio.Future[Any]) -> None:
     task.cancel()
     await asyncio.wait({task}, timeout=CLOSE_GRACE)
     if not task.done():
-        log.error("cancelled_but_running", task=repr(task))
+        log.error("cancelled but running", task=type(task).__name__)
         task.add_done_callback(_heed)
     else:
         _heed(task)

@@ -7,14 +7,11 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
-import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from turnback.core.errors import BadInput, Draining, NotFound, StoreError, TurnbackError
-
-log = structlog.get_logger()
 
 
 def problem(error: TurnbackError) -> dict[str, Any]:
@@ -42,7 +39,7 @@ def response(error: TurnbackError) -> Response:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of `app` with a problem."""
+    """Answer every error of `app` with a problem; what nobody expected is `api/requests.py`'s."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, TurnbackError)
@@ -67,11 +64,6 @@ def install(app: FastAPI) -> None:
         answer.headers.update(error.headers or {})  # `Allow`, where it is the method
         return answer
 
-    async def unexpected(request: Request, error: Exception) -> Response:
-        log.error("request failed", path=request.url.path, exc_info=error)
-        return response(TurnbackError("Something went wrong on the server"))
-
     app.add_exception_handler(TurnbackError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(Exception, unexpected)

@@ -34,6 +34,7 @@ from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Su
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 from turnback.store.rows import Record
+from turnback.telemetry import context
 
 log = structlog.get_logger()
 
@@ -61,6 +62,7 @@ async def serve(websocket: WebSocket, session_id: str) -> None:
         await _send(websocket, orjson.dumps(encode.error_frame(error, v1=v1)).decode())
         await _close(websocket, NOT_FOUND if isinstance(error, SessionNotFound) else TRY_AGAIN)
         return
+    context.bind(session=actor.key.id)
     connection = _Connection(websocket, sessions, actor, principal, v1=v1)
     await connection.run()
 
@@ -108,7 +110,7 @@ class _Connection:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(result, Exception) and not isinstance(result, WebSocketDisconnect):
-                    log.error("socket failed", session=self._actor.key.id, exc_info=result)
+                    log.error("socket failed", exc_info=result)
 
     # -- the first frames
 
@@ -209,7 +211,9 @@ class _Connection:
         await _close(self._websocket, frame)
 
     async def _read(self, subscriber: Subscriber) -> None:
+        ids = context.ids()
         while True:
+            context.enter(ids)
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
@@ -231,16 +235,20 @@ class _Connection:
         except Unparsed as unparsed:
             self._refuse(subscriber, unparsed.error, unparsed.request_id)
             return
+        if asked.request_id is not None:
+            context.bind(command=asked.request_id)
         try:
             actor = await self._sessions.get(self._principal, self._actor.key.id)
             done = await actor.ask(asked)
         except TurnbackError as error:
+            log.debug("command refused", kind=type(asked.command).__name__, code=error.code)
             self._refuse(subscriber, error, asked.request_id)
         except Exception:
-            log.exception("command failed", session=self._actor.key.id)
+            log.exception("command failed")
             sentence = "Something went wrong on the server; nothing was changed"
             self._refuse(subscriber, TurnbackError(sentence), asked.request_id)
         else:
+            log.debug("command done", kind=type(asked.command).__name__)
             if asked.request_id is not None:
                 ack = encode.ack_frame(asked.request_id, done)
                 subscriber.put(Reply(orjson.dumps(ack).decode()))

@@ -59,6 +59,7 @@ from turnback.store.rows import (
     Commit,
     SessionKey,
 )
+from turnback.telemetry import context
 
 log = structlog.get_logger()
 
@@ -124,7 +125,9 @@ class Actor:
         self._settings = settings
         self._agent = Principal("agent", principal.project_id)
         self._start = start
-        self._queue: asyncio.Queue[tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any]]]
+        self._queue: asyncio.Queue[
+            tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any], context.Ids]
+        ]
         self._queue = asyncio.Queue()
         self._task = asyncio.create_task(self._serve(), name=f"session {key.id}")
         self._runs: set[asyncio.Task[None]] = set()
@@ -280,7 +283,7 @@ class Actor:
             task.cancel()
         await asyncio.gather(*self._runs, self._task, return_exceptions=True)
         while not self._queue.empty():
-            _, answer = self._queue.get_nowait()
+            _, answer, _ = self._queue.get_nowait()
             if not answer.done():
                 answer.set_exception(_left())
 
@@ -291,12 +294,13 @@ class Actor:
             raise _left()
         self.touch()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait((act, answer))
+        self._queue.put_nowait((act, answer, context.ids()))
         return await answer
 
     async def _serve(self) -> None:
         while True:
-            act, answer = await self._queue.get()
+            act, answer, asker = await self._queue.get()
+            context.enter({**asker, "session": self.key.id})
             self._acting = True
             try:
                 result = await act()
@@ -307,8 +311,12 @@ class Actor:
                 if isinstance(error, DatabaseUnavailable) and unreachable(error):
                     self.away()
                 elif not isinstance(error, TurnbackError):
-                    log.exception("command failed", session=self.key.id)
+                    log.exception("command failed")
                     self.doubt()
+                    error = TurnbackError(  # which its asker need not log again
+                        "Something went wrong on the server; look at the session before you try "
+                        "again"
+                    )
                 if not answer.done():
                     answer.set_exception(error)
             else:
@@ -389,6 +397,7 @@ class Actor:
 
     def _begin(self, run: Run) -> None:
         self.run = run
+        context.bind(turn=run.turn_id)
         task = asyncio.create_task(self._carry(run), name=f"run {run.turn_id}")
         self._runs.add(task)
         task.add_done_callback(self._runs.discard)
@@ -397,9 +406,9 @@ class Actor:
         try:
             await self._start(self, run)
         except TurnbackError as error:
-            log.warning("run lost", session=self.key.id, turn=run.turn_id, code=error.code)
+            log.warning("run lost", code=error.code)
         except Exception:
-            log.exception("run failed", session=self.key.id, turn=run.turn_id)
+            log.exception("run failed")
         finally:
             unended = self.run is run
             self._release(run)
@@ -408,7 +417,7 @@ class Actor:
             try:
                 await self.refresh()
             except TurnbackError as error:
-                log.warning("run not ended yet", session=self.key.id, code=error.code)
+                log.warning("run not ended yet", code=error.code)
 
     # -- one commit
 

@@ -56,6 +56,8 @@ OPTIONS = {
     "log_timezone": "UTC",
     # The log is kept for what went wrong; a line every five minutes would only fill the disk.
     "log_checkpoints": "off",
+    # The details of an error quote the row that it met, which may be somebody's words.
+    "log_error_verbosity": "terse",
     "cluster_name": "turnback",
 }
 
