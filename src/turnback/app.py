@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI, WebSocket
+from fastapi.middleware.cors import CORSMiddleware
 
 from turnback import __version__
 from turnback.api import door, page, problems, rest, socket
@@ -52,6 +53,16 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    origins = [origin.rstrip("/").lower() for origin in settings.allowed_origins]
+    if origins:
+        # What `Guard` lets through, a browser gives to a page of another origin only if told to.
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=origins,
+            allow_methods=["*"],
+            allow_headers=["*"],
+            expose_headers=["ETag", "Location", "Retry-After"],
+        )
     app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
     app.add_middleware(Requests)
     problems.install(app)

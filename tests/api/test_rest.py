@@ -716,6 +716,27 @@ async def test_a_page_of_another_origin_reads_and_writes_nothing(
     assert (await standing.http.get(f"/sessions/{session}")).json()["revision"] == 0
 
 
+async def test_a_browser_is_told_that_an_allowed_origin_may_read_and_no_other(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database, allowed_origins=("https://app.example/",)) as server:
+        asks = {
+            "origin": "https://app.example",
+            "access-control-request-method": "PUT",
+            "access-control-request-headers": "if-match",
+        }
+        before = await server.http.options("/sessions/x/workflow", headers=asks)
+        assert before.headers["access-control-allow-origin"] == "https://app.example"
+        assert "PUT" in before.headers["access-control-allow-methods"]
+        assert before.headers["access-control-allow-headers"] == "if-match"
+        read = await server.http.get("/sessions", headers={"origin": "https://app.example"})
+        assert read.headers["access-control-allow-origin"] == "https://app.example"
+        assert "etag" in read.headers["access-control-expose-headers"].lower()
+        other = await server.http.get("/sessions", headers={"origin": "https://evil.example"})
+        assert other.status_code == 403
+        assert "access-control-allow-origin" not in other.headers
+
+
 async def test_the_servers_own_page_and_allowed_origins_are_served(fresh_database: str) -> None:
     async with serving(fresh_database, allowed_origins=("https://app.example/",)) as server:
         for origin in (server.url, server.url.upper(), "https://app.example"):
