@@ -306,7 +306,12 @@ async def test_a_deleted_session_is_gone_for_every_route(server: Server) -> None
 def routes(server: Server) -> list[tuple[str, str]]:
     """Every route of REST: its method and path, with the names of what is in it."""
     paths = server.app.openapi()["paths"]
-    return [(method.upper(), path) for path, methods in paths.items() for method in methods]
+    return [
+        (method.upper(), path)
+        for path, methods in paths.items()
+        for method in methods
+        if not path.startswith("/api/agents")  # test_door.py
+    ]
 
 
 async def ask(server: Server, method: str, path: str, session: str, step: str) -> httpx.Response:
