@@ -6,10 +6,17 @@ import "@fontsource-variable/atkinson-hyperlegible-mono/wght.css";
 import "@xyflow/react/dist/base.css";
 import "./styles/tokens.css";
 import "./styles/base.css";
+import "./styles/controls.css";
+import "./styles/overlays.css";
 import "./styles/list.css";
 import "./styles/session.css";
 import "./styles/canvas.css";
+import "./styles/nodes.css";
+import "./styles/panels.css";
 import "./styles/conversation.css";
+import "./styles/turn.css";
+import "./styles/lines.css";
+import "./styles/composer.css";
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

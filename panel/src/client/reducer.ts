@@ -3,6 +3,7 @@
 // Frames carry a dense, rising `eventSeq`; one that has been seen changes nothing, so a replay after
 // a reconnect may overlap. Deltas are provisional: the finished step replaces them.
 
+import { shareWorkflow } from "./share";
 import {
   ROOT_STEP,
   type AgentState,
@@ -97,7 +98,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       return {
         ...advance(state, frame.eventSeq),
         headId: frame.headId,
-        workflow: frame.workflowContent ?? {},
+        workflow: shareWorkflow(state.workflow, frame.workflowContent ?? {}),
         workflowBehind: null,
         canRedo: frame.canRedo,
         redoDepth: frame.redoDepth,
@@ -128,7 +129,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       return { ...state, archived: frame.archived };
     case "workflow":
       if (state.workflowBehind !== frame.stepId) return state;
-      return { ...state, workflow: frame.workflow, workflowBehind: null };
+      return { ...state, workflow: shareWorkflow(state.workflow, frame.workflow), workflowBehind: null };
     default:
       // A frame of a later server: not for this client.
       return state;
@@ -158,7 +159,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     // Off the visible path, steps known before stay useful (they label redo and branches).
     steps: new Map([...(sameLine ? state.steps : []), ...frame.steps.map((s) => [s.id, s] as const)]),
     headId: frame.headId,
-    workflow: frame.workflowContent ?? {},
+    workflow: shareWorkflow(state.workflow, frame.workflowContent ?? {}),
     workflowBehind: null,
     canRedo: frame.canRedo,
     redoDepth: frame.redoDepth,

@@ -2,7 +2,7 @@
 // edits on their way. Without React, so that scripts and tests can use it too.
 
 import { Connection, newRequestId, type ConnectionStatus } from "./connection";
-import { applyEdits, invert } from "./edits";
+import { OwnEdits, type Move } from "./ownEdits";
 import { isWhole, visiblePath } from "./paths";
 import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer";
 import { getBranches, getNewestSteps, getSession, getSteps, patchSession, Problem, workflowAt } from "./rest";
@@ -11,14 +11,10 @@ import {
   type AckEvent,
   type Command,
   type Edit,
-  type Point,
   type ServerFrame,
   type Workflow,
 } from "./types";
 import { firstWords } from "./words";
-
-/** Gestures of moving within this time, in milliseconds, become one edit. */
-export const MOVE_WINDOW = 2_000;
 
 /** The server's name for a session that was given none. */
 const UNNAMED = "Untitled";
@@ -34,40 +30,20 @@ export interface View {
   canRedoEdit: boolean;
 }
 
-/** A move of an operator or a comment box; `from` is where it was shown. */
-export interface Move {
-  kind: "operator" | "comment";
-  id: string;
-  from: Point;
-  to: Point;
-}
-
-interface Pending {
-  edits: Edit[];
-  /** The event with which the server's own state contains it. */
-  doneAt: number | null;
-}
-
-/** One of a person's own edits, and what takes it back; `head` is HEAD after it. */
-interface OwnEdit {
-  edits: Edit[];
-  inverse: Edit[];
-  head: string;
-}
-
 export class Session {
   private state: SessionState = INITIAL;
   private status: ConnectionStatus = { phase: "connecting" };
   private moving = false;
   private leaving = false;
-  private pending: Pending[] = [];
-  private moves = new Map<string, Move>();
-  private moveTimer: ReturnType<typeof setTimeout> | null = null;
-  private queue: Promise<unknown> = Promise.resolve();
   /** The newest acknowledgement: it may come before the frames that it speaks of. */
   private acked: { headId: string; eventSeq: number } = { headId: "", eventSeq: -1 };
-  private done: OwnEdit[] = [];
-  private takenBack: OwnEdit[] = [];
+  private readonly edits = new OwnEdits({
+    send: (command) => this.send(command),
+    head: () => this.head(),
+    base: () => this.state,
+    changed: () => this.publish(),
+    problem: (problem) => this.onProblem(problem),
+  });
   private readonly listeners = new Set<() => void>();
   private readonly connection: Connection;
   private view: View;
@@ -104,13 +80,13 @@ export class Session {
 
   /** Sends what waits for its window to end; for a page that is being left. */
   flush(): void {
-    void this.flushMoves().catch((problem: Problem) => this.onProblem(problem));
+    void this.edits.flush().catch((problem: Problem) => this.onProblem(problem));
   }
 
   /** Leaves the session, once this person's edits are the server's. */
   close(): void {
     this.leaving = true;
-    void this.settle()
+    void this.edits.settle()
       .catch((problem: Problem) => this.onProblem(problem))
       .then(() => {
         if (this.leaving) this.connection.close();
@@ -133,7 +109,7 @@ export class Session {
 
   async prompt(content: string): Promise<void> {
     const { name, headId } = this.state;
-    await this.settle();
+    await this.edits.settle();
     const requestId = newRequestId();
     await this.send({
       type: "WsClientPromptCommand",
@@ -171,7 +147,7 @@ export class Session {
     this.moving = true;
     this.publish();
     try {
-      await this.settle();
+      await this.edits.settle();
       await this.send({ ...command, expectedHeadId: this.head() });
     } finally {
       this.moving = false;
@@ -193,102 +169,20 @@ export class Session {
   // -- a person's own edits -----------------------------------------------------------------
 
   /** Shows the edits at once and sends them; throws the server's refusal after taking them off. */
-  async edit(edits: Edit[], inverse?: Edit[]): Promise<void> {
-    await this.flushMoves();
-    await this.own(edits, inverse ?? null);
+  edit(edits: Edit[], inverse?: Edit[]): Promise<void> {
+    return this.edits.edit(edits, inverse);
   }
 
-  /** Moves things; gestures within `MOVE_WINDOW` of the first are sent together. */
   moveThings(moves: Move[]): void {
-    for (const move of moves) {
-      const key = `${move.kind} ${move.id}`;
-      const first = this.moves.get(key);
-      this.moves.set(key, first ? { ...first, to: move.to } : move);
-    }
-    this.moveTimer ??= setTimeout(
-      () => void this.flushMoves().catch((problem: Problem) => this.onProblem(problem)),
-      MOVE_WINDOW,
-    );
-    this.publish();
+    this.edits.move(moves);
   }
 
-  /** Sends the inverse of this person's newest edit, on what that edit left. */
-  async undoEdit(): Promise<void> {
-    await this.settle();
-    const own = this.done.pop();
-    if (!own) return;
-    await this.sendEdits(own.inverse, own.head, (head) => {
-      this.takenBack.push({ ...own, head });
-    });
+  undoEdit(): Promise<void> {
+    return this.edits.undo();
   }
 
-  async redoEdit(): Promise<void> {
-    await this.settle();
-    const own = this.takenBack.pop();
-    if (!own) return;
-    await this.sendEdits(own.edits, own.head, (head) => this.done.push({ ...own, head }));
-  }
-
-  private flushMoves(): Promise<void> {
-    if (this.moveTimer !== null) clearTimeout(this.moveTimer);
-    this.moveTimer = null;
-    if (this.moves.size === 0) return Promise.resolve();
-    const moves = [...this.moves.values()];
-    this.moves.clear();
-    return this.own(
-      moves.map((move) => moveEdit(move, move.to)),
-      moves.map((move) => moveEdit(move, move.from)),
-    );
-  }
-
-  private own(edits: Edit[], inverse: Edit[] | null): Promise<void> {
-    const back = inverse ?? invert(this.workflow(), edits);
-    return this.sendEdits(edits, null, (head) => {
-      if (back) this.done.push({ edits, inverse: back, head });
-      this.takenBack = [];
-    });
-  }
-
-  /** One edit at a time, each made on the HEAD that the one before left (or on `base`). */
-  private sendEdits(
-    edits: Edit[],
-    base: string | null,
-    then: (head: string) => void,
-  ): Promise<void> {
-    const pending: Pending = { edits, doneAt: null };
-    this.pending.push(pending);
-    this.publish();
-    const run = this.queue.then(async () => {
-      try {
-        const ack = await this.send({
-          type: "WsClientEditWorkflowCommand",
-          baseHeadId: base ?? this.head(),
-          edits,
-        });
-        pending.doneAt = ack.eventSeq;
-        then(ack.headId);
-      } catch (problem) {
-        this.pending = this.pending.filter((one) => one !== pending);
-        throw problem;
-      } finally {
-        this.dropArrived();
-        this.publish();
-      }
-    });
-    this.queue = run.catch(() => undefined);
-    return run;
-  }
-
-  /** Waits until this person's edits are the server's. */
-  private async settle(): Promise<void> {
-    await this.flushMoves();
-    await this.queue;
-  }
-
-  private dropArrived(): void {
-    this.pending = this.pending.filter(
-      (one) => one.doneAt === null || one.doneAt > this.state.eventSeq,
-    );
+  redoEdit(): Promise<void> {
+    return this.edits.redo();
   }
 
   // -- frames and what they lack ------------------------------------------------------------
@@ -301,7 +195,7 @@ export class Session {
       return;
     }
     this.apply(frame);
-    this.dropArrived();
+    this.edits.dropArrived();
     if (
       frame.type === "WsServerSnapshotEvent" ||
       frame.type === "WsServerHeadChangeEvent" ||
@@ -398,20 +292,14 @@ export class Session {
 
   // -- the view -----------------------------------------------------------------------------
 
-  private workflow(): Workflow {
-    const moving = [...this.moves.values()].map((move) => moveEdit(move, move.to));
-    const edits = [...this.pending.flatMap((one) => one.edits), ...moving];
-    return edits.length ? applyEdits(this.state.workflow, edits) : this.state.workflow;
-  }
-
   private makeView(): View {
     return {
       state: this.state,
       connection: this.status,
-      workflow: this.workflow(),
+      workflow: this.edits.workflow(),
       moving: this.moving,
-      canUndoEdit: this.done.length > 0 || this.moves.size > 0,
-      canRedoEdit: this.takenBack.length > 0,
+      canUndoEdit: this.edits.canUndo,
+      canRedoEdit: this.edits.canRedo,
     };
   }
 
@@ -419,12 +307,6 @@ export class Session {
     this.view = this.makeView();
     for (const listener of this.listeners) listener();
   }
-}
-
-function moveEdit(move: Move, position: Point): Edit {
-  return move.kind === "operator"
-    ? { op: "moveOperator", operatorID: move.id, position }
-    : { op: "moveComment", commentBoxID: move.id, position };
 }
 
 /** The address of a session's socket, beside the page's own. */

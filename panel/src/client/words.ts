@@ -6,3 +6,8 @@ export function firstWords(text: string, length = 60): string {
   const cut = line.length > length ? line.slice(0, length).replace(/\s+\S*$/, "") : line;
   return cut.length < text.trim().length ? `${cut}…` : cut;
 }
+
+/** `1 turn`, `3 turns`: for nouns that take an s. */
+export function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

@@ -99,3 +99,7 @@ export const RedoEditIcon = icon(
   "RedoEditIcon",
   <path d="M16 4v4.5h-4.5M15.7 8.5a6.3 6.3 0 1 0 .4 4" />,
 );
+export const OutlineIcon = icon(
+  "OutlineIcon",
+  <path d="M3.5 5h1M7.5 5H17M6 10h1M10 10h7M6 15h1M10 15h7M3.5 8v7" />,
+);

@@ -1,8 +1,6 @@
 // The workflow, drawn and edited by hand. Every gesture becomes an edit; the server has the last word.
 
 import {
-  applyEdgeChanges,
-  applyNodeChanges,
   Background,
   BackgroundVariant,
   MiniMap,
@@ -11,42 +9,49 @@ import {
   useReactFlow,
   type Connection,
   type Edge,
-  type EdgeChange,
   type NodeChange,
 } from "@xyflow/react";
-import { useCallback, useEffect, useMemo, useRef, useState } from "react";
+import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { newRequestId } from "../../client/connection";
-import type { Move } from "../../client/session";
+import type { Move } from "../../client/ownEdits";
 import type { Edit, OperatorType, Point, Workflow } from "../../client/types";
-import { isTextField } from "../session/useShortcuts";
-import { CanvasTools } from "./CanvasTools";
+import { counted } from "../../client/words";
+import { CanvasTools, ViewTools } from "./CanvasTools";
 import { CommentEditor } from "./CommentEditor";
 import { CommentNode } from "./CommentNode";
 import { EmptyCanvas } from "./EmptyCanvas";
-import { commentNodeId, operatorTypeOf, toEdges, toNodes, type FlowNode } from "./flow";
+import { commentNodeId, operatorTypeOf, type FlowNode, type Mark } from "./flow";
 import { Inspector } from "./Inspector";
-import { freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
+import { coordinate, freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
 import { lineOf } from "./lines";
 import { newOperator } from "./newOperator";
 import { OperatorNode } from "./OperatorNode";
+import { Outline } from "./Outline";
 import { DRAGGED_TYPE, Palette } from "./Palette";
+import { useCanvasKeys } from "./useCanvasKeys";
+import { useFlowElements } from "./useFlowElements";
 import { useFresh } from "./useFresh";
 import { useOperatorTypes } from "./useOperatorTypes";
+import { useSight } from "./useSight";
 
 const NODE_TYPES = { operator: OperatorNode, comment: CommentNode };
-/** Milliseconds until new nodes have a size. */
-const MEASURED_AFTER = 60;
 /** Nodes from which on only those in sight are drawn. */
 const MANY = 400;
-const FIT = { padding: 0.18, maxZoom: 1 };
+/** Operators from which on a map helps to find one's way. */
+const MAPPED = 12;
+const NO_MARKS: ReadonlyMap<string, Mark> = new Map();
 
-interface Props {
+export interface CanvasProps {
   workflow: Workflow;
   ready: boolean;
   blocked: string | null;
   canUndo: boolean;
   canRedo: boolean;
+  /** What a revert that is looked at would do, by node and link id. */
+  marks?: ReadonlyMap<string, Mark>;
+  /** The node to bring into sight; a new object asks anew. */
+  shown?: { id: string } | null;
   onEdit: (edits: Edit[]) => void;
   onMove: (moves: Move[]) => void;
   onUndo: () => void;
@@ -54,111 +59,103 @@ interface Props {
   onOpenFile: (file: File) => void;
 }
 
-export function Canvas(props: Props) {
+/** Text that streams into the conversation is no reason to draw the canvas again. */
+export const Canvas = memo(function Canvas(props: CanvasProps) {
   return (
     <ReactFlowProvider>
       <Board {...props} />
     </ReactFlowProvider>
   );
-}
+});
 
-function Board(props: Props) {
+type Panel = "palette" | "outline" | null;
+
+function Board(props: CanvasProps) {
   const { workflow, ready, blocked, onEdit, onMove, onUndo, onRedo, onOpenFile } = props;
+  const marks = props.marks ?? NO_MARKS;
   const locked = blocked !== null;
   const flow = useReactFlow<FlowNode>();
   const frame = useRef<HTMLElement>(null);
-  const shown = useRef(new Map<string, Point>());
+  const placed = useRef(new Map<string, Point>());
   const fresh = useFresh(workflow, ready);
   const { types, problem } = useOperatorTypes();
-  const [palette, setPalette] = useState(false);
+  const [panel, setPanel] = useState<Panel>(null);
+  /** The node whose panel was opened by the keyboard: focus goes in, and back when it closes. */
+  const [entered, setEntered] = useState<string | null>(null);
 
   const positions = useMemo(() => {
-    shown.current = placeAll(workflow, shown.current);
-    return shown.current;
+    placed.current = placeAll(workflow, placed.current);
+    return placed.current;
   }, [workflow]);
-  const drawn = useMemo(
-    () => toNodes(workflow, positions, fresh, locked),
-    [workflow, positions, fresh, locked],
+  const drawing = useMemo(
+    () => ({ workflow, positions, fresh, marks }),
+    [workflow, positions, fresh, marks],
   );
-  const [nodes, setNodes] = useState<FlowNode[]>([]);
-  const [edges, setEdges] = useState<Edge[]>([]);
+  const { nodes, edges, changeNodes, changeEdges, select, walkTo } = useFlowElements(drawing);
+  const sight = useSight(frame, nodes, positions, fresh);
+  const empty = (workflow.operators ?? []).length + (workflow.commentBoxes ?? []).length === 0;
 
-  // What the library has measured, and what the person holds or has selected, outlives a change.
-  useEffect(() => {
-    setNodes((before) => {
-      const known = new Map(before.map((node) => [node.id, node]));
-      return drawn.map((node): FlowNode => {
-        const old = known.get(node.id);
-        if (!old) return node;
-        return {
-          ...node,
-          selected: old.selected ?? false,
-          ...(old.measured ? { measured: old.measured } : {}),
-          ...(old.dragging ? { dragging: true, position: old.position } : {}),
-        } as FlowNode;
-      });
-    });
-  }, [drawn]);
-  useEffect(() => {
-    setEdges((before) => {
-      const selected = new Set(before.filter((edge) => edge.selected).map((edge) => edge.id));
-      return toEdges(workflow).map((edge) => ({ ...edge, selected: selected.has(edge.id) }));
-    });
-  }, [workflow]);
+  const placeOf = useCallback(
+    (nodeId: string): Point | null => {
+      const box = workflow.commentBoxes?.find((one) => commentNodeId(one) === nodeId);
+      if (!box) return positions.get(nodeId) ?? null;
+      const at = box.commentBoxPosition;
+      return { x: coordinate(at?.x), y: coordinate(at?.y) };
+    },
+    [workflow, positions],
+  );
 
-  // The first workflow is shown whole; later, only what would be out of sight moves the view.
-  const fitted = useRef(false);
-  const empty = drawn.length === 0;
-  useEffect(() => {
-    if (empty) fitted.current = false;
-    else if (!fitted.current && nodes.length > 0) {
-      fitted.current = true;
-      void flow.fitView(FIT);
-    }
-  }, [empty, nodes.length, flow]);
-  useEffect(() => {
-    const bounds = frame.current?.getBoundingClientRect();
-    if (fresh.size === 0 || !bounds || bounds.width === 0) return;
-    const from = flow.screenToFlowPosition({ x: bounds.left, y: bounds.top });
-    const to = flow.screenToFlowPosition({ x: bounds.right, y: bounds.bottom });
-    const hidden = [...fresh].some((id) => {
-      const at = positions.get(id);
-      return (
-        at !== undefined &&
-        (at.x < from.x || at.y < from.y || at.x + NODE_WIDTH > to.x || at.y + NODE_HEIGHT > to.y)
+  const focusNode = useCallback(
+    (id: string) => {
+      walkTo(id);
+      const at = placeOf(id);
+      if (at) sight.show(at);
+      // A node out of sight may not be drawn before the view has moved.
+      requestAnimationFrame(() =>
+        frame.current
+          ?.querySelector<HTMLElement>(`.react-flow__node[data-id="${CSS.escape(id)}"]`)
+          ?.focus({ preventScroll: true }),
       );
-    });
-    if (!hidden) return;
-    const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-    // What has just come is measured only after the next paint.
-    const timer = setTimeout(
-      () => void flow.fitView({ ...FIT, duration: still ? 0 : 350 }),
-      MEASURED_AFTER,
-    );
-    return () => clearTimeout(timer);
-  }, [fresh, positions, flow]);
+    },
+    [walkTo, placeOf, sight.show],
+  );
+
+  const { shown } = props;
+  useEffect(() => {
+    const at = shown ? placeOf(shown.id) : null;
+    if (!shown || !at) return;
+    select(shown.id);
+    sight.show(at);
+  }, [shown]);
+
+  const moved = useCallback(
+    (id: string, to: Point): Move[] => {
+      const box = workflow.commentBoxes?.find((one) => commentNodeId(one) === id);
+      const from = placeOf(id);
+      if (!from || (from.x === to.x && from.y === to.y)) return [];
+      return [
+        box
+          ? { kind: "comment", id: box.commentBoxID, from, to }
+          : { kind: "operator", id, from, to },
+      ];
+    },
+    [workflow, placeOf],
+  );
 
   const onNodesChange = useCallback(
     (changes: NodeChange<FlowNode>[]) => {
-      setNodes((now) => applyNodeChanges(changes, now));
-      const moves = changes.flatMap((change): Move[] => {
-        // The end of a drag, or a step by an arrow key.
-        if (change.type !== "position" || change.dragging !== false || !change.position) return [];
-        const to = { x: Math.round(change.position.x), y: Math.round(change.position.y) };
-        const box = workflow.commentBoxes?.find((one) => commentNodeId(one) === change.id);
-        const from = box?.commentBoxPosition ?? positions.get(change.id);
-        const id = box?.commentBoxID ?? change.id;
-        if (!from || (from.x === to.x && from.y === to.y)) return [];
-        return [{ kind: box ? "comment" : "operator", id, from, to }];
-      });
+      changeNodes(changes);
+      const moves = changes.flatMap((change) =>
+        change.type === "position" && change.dragging === false && change.position
+          ? moved(change.id, {
+              x: Math.round(change.position.x),
+              y: Math.round(change.position.y),
+            })
+          : [],
+      );
       if (moves.length > 0) onMove(moves);
     },
-    [workflow, positions, onMove],
-  );
-
-  const onEdgesChange = useCallback(
-    (changes: EdgeChange[]) => setEdges((now) => applyEdgeChanges(changes, now)),
-    [],
+    [changeNodes, moved, onMove],
   );
 
   const fits = useCallback(
@@ -184,85 +181,88 @@ function Board(props: Props) {
     onEdit([{ op: "addLink", link }]);
   };
 
-  const middle = (): Point => {
-    const bounds = frame.current?.getBoundingClientRect() ?? new DOMRect();
-    return flow.screenToFlowPosition({
-      x: bounds.left + bounds.width / 2 - NODE_WIDTH / 2,
-      y: bounds.top + bounds.height / 2 - NODE_HEIGHT / 2,
-    });
-  };
-
-  const select = (id: string) => {
-    setNodes((now) => now.map((node) => ({ ...node, selected: node.id === id })));
-    setEdges((now) => now.map((edge) => ({ ...edge, selected: false })));
-  };
   // A node that was just added exists only after the next draw.
-  const toSelect = useRef<string | null>(null);
+  const toEnter = useRef<string | null>(null);
   useEffect(() => {
-    const id = toSelect.current;
-    if (id === null || !drawn.some((node) => node.id === id)) return;
-    toSelect.current = null;
+    const id = toEnter.current;
+    if (id === null || !nodes.some((node) => node.id === id)) return;
+    toEnter.current = null;
     select(id);
-  }, [drawn]);
+    setEntered(id);
+  }, [nodes, select]);
 
   const add = (type: OperatorType, at: Point) => {
     const operator = newOperator(type, workflow);
-    toSelect.current = operator.operatorID;
+    toEnter.current = operator.operatorID;
     onEdit([{ op: "addOperator", operator, position: freePlace(positions.values(), at) }]);
-    setPalette(false);
+    setPanel(null);
   };
 
   const addNote = () => {
     const comment = {
       commentBoxID: `comment-${newRequestId()}`,
       comments: [{ content: "", creationTime: new Date().toISOString() }],
-      commentBoxPosition: freePlace(positions.values(), middle()),
+      commentBoxPosition: freePlace(positions.values(), sight.middle()),
     };
-    toSelect.current = commentNodeId(comment);
+    toEnter.current = commentNodeId(comment);
     onEdit([{ op: "addComment", comment }]);
   };
 
   const chosen = nodes.filter((node) => node.selected);
   const chosenEdges = edges.filter((edge) => edge.selected);
-  const remove = () => {
+  const remove = (focused: string | null) => {
+    const several = chosen.length + chosenEdges.length > 0;
+    const going = several ? chosen : nodes.filter((node) => node.id === focused);
     const operators = new Set(
-      chosen.filter((node) => node.type === "operator").map((node) => node.id),
+      going.filter((node) => node.type === "operator").map((node) => node.id),
     );
     const edits: Edit[] = [
       ...chosenEdges
         .filter((edge) => !operators.has(edge.source) && !operators.has(edge.target))
         .map((edge): Edit => ({ op: "removeLink", linkID: edge.id })),
-      ...chosen.map((node): Edit =>
+      ...going.map((node): Edit =>
         node.type === "comment"
           ? { op: "removeComment", commentBoxID: node.data.box.commentBoxID }
           : { op: "removeOperator", operatorID: node.id },
       ),
     ];
-    if (edits.length > 0) onEdit(edits);
+    if (edits.length === 0) return;
+    onEdit(edits);
+    // The keyboard goes on from a neighbour of what has gone.
+    const gone = new Set(going.map((node) => node.id));
+    const next = focused === null ? undefined : nodes.find((node) => !gone.has(node.id));
+    if (next) focusNode(next.id);
   };
 
-  // These keys are the canvas's own wherever no text is written and no message has the focus.
-  const keys = useRef<(event: KeyboardEvent) => void>(() => undefined);
-  keys.current = (event) => {
-    const target = event.target as HTMLElement;
-    if (event.defaultPrevented || isTextField(target)) return;
-    if (target !== document.body && !frame.current?.contains(target)) return;
-    const command = event.ctrlKey || event.metaKey;
-    const key = event.key.toLowerCase();
-    if (command && key === "z" && event.shiftKey) onRedo();
-    else if (command && key === "z") onUndo();
-    else if (command && key === "y") onRedo();
-    else if ((key === "delete" || key === "backspace") && !command) remove();
-    else return;
-    event.preventDefault();
+  const close = () => {
+    select(null);
+    if (entered !== null) focusNode(entered);
+    setEntered(null);
   };
-  useEffect(() => {
-    const listener = (event: KeyboardEvent) => {
-      if (!locked) keys.current(event);
-    };
-    addEventListener("keydown", listener);
-    return () => removeEventListener("keydown", listener);
-  }, [locked]);
+  const enter = (id: string) => {
+    walkTo(id);
+    select(id);
+    setEntered(id);
+  };
+
+  useCanvasKeys(frame, {
+    locked,
+    places: () => new Map(nodes.map((node) => [node.id, node.position])),
+    walk: focusNode,
+    open: enter,
+    nudge: (id, by) => {
+      const at = placeOf(id);
+      if (at) onMove(moved(id, { x: Math.round(at.x + by.x), y: Math.round(at.y + by.y) }));
+    },
+    remove,
+    undo: onUndo,
+    redo: onRedo,
+    escape: () => {
+      if (chosen.length + chosenEdges.length === 0) return false;
+      close();
+      return true;
+    },
+  });
 
   const only = chosen.length === 1 && chosenEdges.length === 0 ? chosen[0] : undefined;
   const operator =
@@ -273,16 +273,18 @@ function Board(props: Props) {
     only?.type === "comment"
       ? workflow.commentBoxes?.find((one) => commentNodeId(one) === only.id)
       : undefined;
-  const deselect = () => {
-    setNodes((now) => now.map((node) => ({ ...node, selected: false })));
-  };
+  const looking = marks.size > 0;
 
   return (
     <section
       className="canvas"
+      id="canvas"
       aria-label="Workflow canvas"
+      aria-describedby="canvas-summary"
+      tabIndex={-1}
       ref={frame}
       data-locked={locked || undefined}
+      data-looking={looking || undefined}
       onDragOver={(event) => {
         const { types: kinds } = event.dataTransfer;
         if (locked || !(kinds.includes(DRAGGED_TYPE) || kinds.includes("Files"))) return;
@@ -297,78 +299,102 @@ function Board(props: Props) {
         else if (event.dataTransfer.files[0]) onOpenFile(event.dataTransfer.files[0]);
       }}
     >
+      <p className="sr-only" id="canvas-summary">
+        {summary(workflow)} Arrow keys walk from operator to operator, Enter opens one. The outline
+        lists them all with their links.
+      </p>
+      <CanvasTools
+        blocked={blocked}
+        panel={panel}
+        canUndo={props.canUndo}
+        canRedo={props.canRedo}
+        onPalette={() => setPanel(panel === "palette" ? null : "palette")}
+        onOutline={() => setPanel(panel === "outline" ? null : "outline")}
+        onNote={addNote}
+        onUndo={onUndo}
+        onRedo={onRedo}
+        onOpenFile={onOpenFile}
+      />
+      {panel === "palette" && (
+        <Palette
+          types={types}
+          problem={problem}
+          onAdd={(type) => add(type, sight.middle())}
+          onClose={() => setPanel(null)}
+        />
+      )}
+      {panel === "outline" && (
+        <Outline
+          workflow={workflow}
+          marks={marks}
+          blocked={blocked}
+          onOpen={(id) => {
+            setPanel(null);
+            enter(id);
+            const at = placeOf(id);
+            if (at) sight.show(at);
+          }}
+          onEdit={onEdit}
+          onClose={() => setPanel(null)}
+        />
+      )}
       <ReactFlow
         nodes={nodes}
         edges={edges}
         nodeTypes={NODE_TYPES}
         onNodesChange={onNodesChange}
-        onEdgesChange={onEdgesChange}
+        onEdgesChange={changeEdges}
         onConnect={connect}
         isValidConnection={fits}
         nodesDraggable={!locked}
         nodesConnectable={!locked}
+        edgesFocusable={false}
+        disableKeyboardA11y
         selectNodesOnDrag={false}
         deleteKeyCode={null}
         onlyRenderVisibleElements={nodes.length > MANY}
         minZoom={0.15}
         maxZoom={2}
         connectionRadius={28}
-        connectionLineStyle={{ strokeWidth: 3 }}
+        connectionLineStyle={CONNECTION_LINE}
       >
         <Background variant={BackgroundVariant.Dots} gap={24} size={1.4} />
-        {drawn.length > 0 && (
+        {nodes.length > MAPPED && (
           <MiniMap
             pannable
             zoomable
             ariaLabel="Map of the workflow"
-            nodeClassName={(node: FlowNode) =>
-              node.type === "operator" ? `line-${lineOf(operatorTypeOf(node.data.operator))}` : ""
-            }
+            nodeClassName={mapClass}
             nodeBorderRadius={20}
           />
         )}
       </ReactFlow>
       {ready && empty && (
-        <EmptyCanvas blocked={blocked} onAdd={() => setPalette(true)} onOpenFile={onOpenFile} />
+        <EmptyCanvas blocked={blocked} onAdd={() => setPanel("palette")} onOpenFile={onOpenFile} />
       )}
-      <CanvasTools
-        blocked={blocked}
-        palette={palette}
-        canUndo={props.canUndo}
-        canRedo={props.canRedo}
-        onPalette={() => setPalette(!palette)}
-        onNote={addNote}
-        onUndo={onUndo}
-        onRedo={onRedo}
-        onOpenFile={onOpenFile}
+      <ViewTools
         onZoom={(by) => void (by > 0 ? flow.zoomIn() : flow.zoomOut())}
-        onFit={() => void flow.fitView({ ...FIT, duration: 200 })}
+        onFit={sight.fit}
       />
-      {palette && (
-        <Palette
-          types={types}
-          problem={problem}
-          onAdd={(type) => add(type, middle())}
-          onClose={() => setPalette(false)}
-        />
-      )}
-      {operator && !palette && (
+      {operator && panel === null && (
         <Inspector
           key={operator.operatorID}
           operator={operator}
+          workflow={workflow}
           type={types?.find((one) => one.type === operator.operatorType) ?? null}
           blocked={blocked}
+          entered={entered === operator.operatorID}
           onEdit={onEdit}
-          onClose={deselect}
+          onClose={close}
         />
       )}
-      {box && !palette && (
+      {box && panel === null && (
         <CommentEditor
           key={box.commentBoxID}
           box={box}
           blocked={blocked}
           onEdit={onEdit}
-          onClose={deselect}
+          onClose={close}
         />
       )}
       {chosen.length + chosenEdges.length > 0 && !operator && !box && (
@@ -379,7 +405,7 @@ function Board(props: Props) {
             className="button small danger"
             disabled={locked}
             title={blocked ?? "Remove what is selected (Delete)"}
-            onClick={remove}
+            onClick={() => remove(null)}
           >
             Remove
           </button>
@@ -390,4 +416,17 @@ function Board(props: Props) {
       )}
     </section>
   );
+}
+
+const CONNECTION_LINE = { strokeWidth: 3 };
+
+function mapClass(node: FlowNode): string {
+  return node.type === "operator" ? `line-${lineOf(operatorTypeOf(node.data.operator))}` : "";
+}
+
+function summary(workflow: Workflow): string {
+  const operators = (workflow.operators ?? []).length;
+  const links = (workflow.links ?? []).length;
+  if (operators === 0) return "The canvas holds no operator.";
+  return `${counted(operators, "operator")}, ${counted(links, "link")}.`;
 }

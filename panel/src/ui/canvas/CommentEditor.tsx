@@ -23,7 +23,15 @@ export function CommentEditor({
   const setComments = (next: readonly (Partial<Comment> | null)[]) =>
     onEdit([{ op: "changeComment", commentBoxID, set: { comments: next as Comment[] } }]);
   return (
-    <aside className="inspector floating" aria-label="Note">
+    <aside
+      className="inspector floating"
+      aria-label="Note"
+      onKeyDown={(event) => {
+        if (event.key !== "Escape") return;
+        event.preventDefault();
+        onClose();
+      }}
+    >
       <div className="inspector-head">
         <span className="disc note-disc">
           <NoteIcon />

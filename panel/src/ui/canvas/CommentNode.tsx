@@ -9,7 +9,7 @@ import type { CommentFlowNode } from "./flow";
 export const CommentNode = memo(function CommentNode({ data }: NodeProps<CommentFlowNode>) {
   const comments = commentsOf(data.box);
   return (
-    <div className="comment">
+    <div className="comment" data-mark={data.mark ?? undefined} dir="auto">
       {comments.length === 0 && <p className="comment-empty">Empty note</p>}
       {comments.map((comment, index) => (
         <div key={index}>

@@ -1,9 +1,9 @@
 // What the selected operator is set to. Each field sends one edit when it is left.
 
-import type { ReactNode } from "react";
+import { useEffect, useRef, type ReactNode } from "react";
 
 import { asText } from "../../client/loose";
-import type { Edit, Json, JsonObject, Operator, OperatorType } from "../../client/types";
+import type { Edit, Json, JsonObject, Operator, OperatorType, Workflow } from "../../client/types";
 import { CloseButton } from "../common/CloseButton";
 import { TrashIcon } from "../icons";
 import { fieldKind, isObject, rowSchemas } from "./fieldKind";
@@ -11,24 +11,34 @@ import { operatorTypeOf } from "./flow";
 import { Glyph } from "./Glyph";
 import { JsonField } from "./JsonField";
 import { lineOf } from "./lines";
+import { LinksField } from "./LinksField";
 import { PropertyField } from "./PropertyField";
 import { RowsField } from "./RowsField";
 
 export function Inspector({
   operator,
+  workflow,
   type,
   blocked,
+  entered,
   onEdit,
   onClose,
 }: {
   operator: Operator;
+  workflow: Workflow;
   /** Null for a type that the server does not know: its properties are edited as JSON. */
   type: OperatorType | null;
   blocked: string | null;
+  /** Opened by the keyboard, which goes on inside. */
+  entered: boolean;
   onEdit: (edits: Edit[]) => void;
   onClose: () => void;
 }) {
   const { operatorID } = operator;
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (entered) heading.current?.focus();
+  }, [entered]);
   const properties = operator.operatorProperties ?? {};
   const disabled = blocked !== null;
   const schemas = Object.entries(type?.properties.properties ?? {});
@@ -83,13 +93,22 @@ export function Inspector({
   rest += Object.keys(properties).filter((name) => !schemas.some(([one]) => one === name)).length;
 
   return (
-    <aside className="inspector floating" aria-label={`Operator ${operatorID}`}>
+    <aside
+      className="inspector floating"
+      aria-label={`Operator ${operatorID}`}
+      onKeyDown={(event) => {
+        // A field that has Escape for itself has taken it by now.
+        if (event.key !== "Escape" || event.defaultPrevented) return;
+        event.preventDefault();
+        onClose();
+      }}
+    >
       <div className="inspector-head" data-line={lineOf(operatorTypeOf(operator))}>
         <span className="disc">
           <Glyph type={operatorTypeOf(operator)} />
         </span>
         <div>
-          <h2>{type?.label ?? operatorTypeOf(operator)}</h2>
+          <h2 ref={heading} tabIndex={-1}>{type?.label ?? operatorTypeOf(operator)}</h2>
           <code title={operatorID}>{operatorID}</code>
         </div>
         <CloseButton onClose={onClose} />
@@ -106,6 +125,12 @@ export function Inspector({
           onChange={(value) => set({ customDisplayName: String(value ?? "") })}
         />
         {simple}
+        <LinksField
+          operator={operator}
+          workflow={workflow}
+          disabled={disabled}
+          onEdit={onEdit}
+        />
         <PropertyField
           name="isDisabled"
           schema={{ type: "boolean", title: "Switched off" }}

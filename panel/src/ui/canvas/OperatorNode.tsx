@@ -6,9 +6,10 @@ import { memo } from "react";
 import { asText } from "../../client/loose";
 import type { Port } from "../../client/types";
 import { digest } from "./digest";
-import { operatorName, operatorTypeOf, type OperatorFlowNode } from "./flow";
+import { MARK_WORDS, operatorName, operatorTypeOf, type OperatorFlowNode } from "./flow";
 import { Glyph } from "./Glyph";
 import { lineOf } from "./lines";
+import { MarkIcon } from "./MarkIcon";
 
 /** The words for a port: its own name, unless that only repeats its id. */
 function portName(port: Port): string | null {
@@ -36,7 +37,7 @@ function Ports({ ports, kind }: { ports: Port[]; kind: "source" | "target" }) {
 }
 
 export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<OperatorFlowNode>) {
-  const { operator, inputs, outputs, fresh } = data;
+  const { operator, inputs, outputs, fresh, mark } = data;
   const detail = digest(operator);
   const name = operatorName(operator);
   const type = operatorTypeOf(operator);
@@ -46,6 +47,7 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
       data-line={lineOf(type)}
       data-disabled={operator.isDisabled === true || undefined}
       data-fresh={fresh || undefined}
+      data-mark={mark ?? undefined}
     >
       <Ports ports={inputs} kind="target" />
       <span className="disc">
@@ -66,6 +68,12 @@ export const OperatorNode = memo(function OperatorNode({ data }: NodeProps<Opera
         )}
       </div>
       {operator.isDisabled === true && <span className="operator-off">Off</span>}
+      {mark !== null && (
+        <span className="operator-mark">
+          <MarkIcon mark={mark} />
+          {MARK_WORDS[mark]}
+        </span>
+      )}
       <Ports ports={outputs} kind="source" />
     </div>
   );

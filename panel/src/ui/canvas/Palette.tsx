@@ -4,6 +4,8 @@ import { useEffect, useMemo, useRef, useState } from "react";
 
 import type { OperatorType } from "../../client/types";
 import { CloseButton } from "../common/CloseButton";
+import { moveFocus } from "../common/moveFocus";
+import { useReturnFocus } from "../common/useReturnFocus";
 import { SearchIcon } from "../icons";
 import { Glyph } from "./Glyph";
 import { lineOf } from "./lines";
@@ -23,6 +25,8 @@ export function Palette({
 }) {
   const [query, setQuery] = useState("");
   const field = useRef<HTMLInputElement>(null);
+  const list = useRef<HTMLDivElement>(null);
+  useReturnFocus();
   useEffect(() => field.current?.focus(), []);
 
   const groups = useMemo(() => {
@@ -44,13 +48,14 @@ export function Palette({
   return (
     <div
       className="palette floating"
+      ref={list}
       role="dialog"
       aria-label="Add an operator"
       onKeyDown={(event) => {
-        if (event.key !== "Escape") return;
+        if (event.key === "Escape") onClose();
+        else if (!moveFocus(event, list.current, "input, .palette-item")) return;
         event.stopPropagation();
         event.preventDefault();
-        onClose();
       }}
     >
       <div className="palette-head">

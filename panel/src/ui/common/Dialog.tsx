@@ -2,6 +2,8 @@
 
 import { useEffect, useId, useRef, type ReactNode } from "react";
 
+import { useReturnFocus } from "./useReturnFocus";
+
 export function Dialog({
   title,
   onClose,
@@ -13,6 +15,7 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const heading = useId();
+  useReturnFocus();
   useEffect(() => {
     const element = dialog.current;
     if (!element) return;

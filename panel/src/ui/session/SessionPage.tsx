@@ -4,6 +4,7 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { parseJson } from "../../client/json";
 import { forksOf, neighbourLine, turnsOf, visiblePath, type Turn } from "../../client/paths";
+import type { Move } from "../../client/ownEdits";
 import { patchSession, workflowText } from "../../client/rest";
 import type { Edit, Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
@@ -111,6 +112,10 @@ export function SessionPage({ id }: { id: string }) {
     [attempt, session],
   );
 
+  const move = useCallback((moves: Move[]) => session.moveThings(moves), [session]);
+  const undoEdit = useCallback(() => void attempt(() => session.undoEdit()), [attempt, session]);
+  const redoEdit = useCallback(() => void attempt(() => session.redoEdit()), [attempt, session]);
+
   const openFile = useCallback(
     (file: File) =>
       void attempt(async () => {
@@ -170,9 +175,9 @@ export function SessionPage({ id }: { id: string }) {
             canUndo={view.canUndoEdit}
             canRedo={view.canRedoEdit}
             onEdit={edit}
-            onMove={(moves) => session.moveThings(moves)}
-            onUndo={() => void attempt(() => session.undoEdit())}
-            onRedo={() => void attempt(() => session.redoEdit())}
+            onMove={move}
+            onUndo={undoEdit}
+            onRedo={redoEdit}
             onOpenFile={openFile}
           />
         </Boundary>

@@ -1,0 +1,9 @@
+// The sign of a mark, so that it is told by more than its colour.
+
+import { MinusIcon, PencilIcon, PlusIcon } from "../icons";
+import type { Mark } from "./flow";
+
+export function MarkIcon({ mark }: { mark: Mark }) {
+  if (mark === "goes") return <MinusIcon />;
+  return mark === "returns" ? <PlusIcon /> : <PencilIcon />;
+}
