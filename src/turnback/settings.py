@@ -25,6 +25,7 @@ Days = Annotated[int, Field(ge=1, le=100_000), Unit("days")]
 Milliseconds = Annotated[int, Field(ge=0, le=MOST), Unit("ms")]
 Seconds = Annotated[float, Field(gt=0, le=MOST // 1_000), Unit("s")]
 LogLevel = Literal["debug", "info", "warning", "error"]
+CanvasTool = Literal["addOperator", "modifyOperator", "deleteOperator", "getWorkflow"]
 
 
 class Settings(BaseSettings):
@@ -99,8 +100,14 @@ class Settings(BaseSettings):
     """A tool's output, beyond which it is cut."""
     max_reply_bytes: Bytes = 1_000_000
     """Text and tool arguments of one model call."""
-    max_context_bytes: Bytes = 400_000
-    """History and workflow sent to the model."""
+    max_context_tokens: Positive = 100_000
+    """Tokens of one request to the model, by an estimate: three bytes of text are one."""
+    model_retries: Annotated[int, Field(ge=0, le=100)] = 2
+    """Further tries of a model call that failed for a while, before anything of it had arrived."""
+    max_retry_wait: Seconds = 30.0
+    """How long a provider may have the next try wait; one that asks for more ends the turn."""
+    disabled_tools: frozenset[CanvasTool] = frozenset()
+    """Tools that no model is offered and none can call; a JSON list of them."""
 
     # -- a session's limits
 

@@ -10,6 +10,7 @@ a list of items, sent one by one:
 
 followed by a finish reason and `[DONE]`, unless a finish reason or `CUT` is among them, or it is an
 `Answer(…, whole=False)`. Or it is a `Refusal` with a status, or `HANG`, which answers nothing.
+What it was asked is in `requests`, and byte for byte in `bodies`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,11 +55,16 @@ HANG = _Hang()
 
 @dataclass(frozen=True)
 class Refusal:
-    """A plain HTTP answer with a status. The client is told not to try again unless `retry`."""
+    """A plain HTTP answer with a status. The client is told not to try again unless `retry`.
+
+    Its body is an error of `message` as JSON, or `body` as it is.
+    """
 
     status: int
     message: str = "no"
     retry: bool = False
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes | None = None
 
 
 Item = Chunk | bytes | Pause | _Cut
@@ -70,6 +76,7 @@ class Answer:
 
     items: Sequence[Item]
     whole: bool = True
+    content_type: str = "text/event-stream"
 
 
 def text(piece: str) -> Chunk:
@@ -112,11 +119,18 @@ class ScriptedProvider:
     url: str
     script: list[Answer | Refusal | _Hang] = field(default_factory=list)
     requests: list[dict[str, Any]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     hung_up: asyncio.Event = field(default_factory=asyncio.Event)
     streaming: int = 0
     improvise: Callable[[], Answer | Refusal | _Hang] | None = None
+    server: uvicorn.Server | None = None
+
+    @property
+    def connections(self) -> int:
+        """Clients that are connected."""
+        return len(self.server.server_state.connections) if self.server else 0
 
     def will(self, *answers: Iterable[Item] | Answer | Refusal | _Hang) -> None:
         """Set the script, and forget what was asked before."""
@@ -125,12 +139,14 @@ class ScriptedProvider:
             for answer in answers
         ]
         self.requests.clear()
+        self.bodies.clear()
         self.headers.clear()
         self.asked.clear()
         self.hung_up.clear()
 
     async def answer(self, request: Request) -> Response:
-        self.requests.append(await request.json())
+        self.bodies.append(await request.body())
+        self.requests.append(json.loads(self.bodies[-1]))
         self.asked.set()
         self.headers.append(dict(request.headers))
         if self.script:
@@ -140,17 +156,23 @@ class ScriptedProvider:
         else:
             return JSONResponse({"error": {"message": "the script is over"}}, status_code=410)
         if isinstance(step, Refusal):
-            return JSONResponse(
-                {"error": {"message": step.message}},
+            return Response(
+                json.dumps({"error": {"message": step.message}})
+                if step.body is None
+                else step.body,
                 status_code=step.status,
-                headers={"x-should-retry": "true" if step.retry else "false"},
+                headers={
+                    "content-type": "application/json",
+                    "x-should-retry": "true" if step.retry else "false",
+                    **step.headers,
+                },
             )
         if isinstance(step, _Hang):
             while (await request.receive())["type"] != "http.disconnect":
                 pass
             self.hung_up.set()
             return Response()
-        return StreamingResponse(self._stream(step), media_type="text/event-stream")
+        return StreamingResponse(self._stream(step), media_type=step.content_type)
 
     async def _stream(self, answer: Answer) -> AsyncIterator[bytes]:
         self.streaming += 1
@@ -221,6 +243,7 @@ async def scripted_provider() -> AsyncIterator[ScriptedProvider]:
         server = _Server(
             uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
         )
+        provider.server = server
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         await server.ready.wait()
         try:

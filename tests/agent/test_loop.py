@@ -9,8 +9,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import itertools
+import re
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
+from email.utils import formatdate
 from typing import Any
 
 import orjson
@@ -599,6 +602,30 @@ async def test_a_tool_that_takes_too_long_is_cancelled_and_reported(
     assert run.end.end_reason is EndReason.COMPLETE
 
 
+async def test_a_tool_that_is_switched_off_is_not_offered_and_not_run(
+    provider: ScriptedProvider, model: ChatModel
+) -> None:
+    off = limits(disabled_tools=frozenset({"deleteOperator"}))
+    provider.will(
+        [
+            call("addOperator", ADD, id="a", index=0),
+            call("deleteOperator", {"operatorId": "op1"}, id="b", index=1),
+        ],
+        [text("Done.")],
+    )
+    run = await Run(model, limits=off).collect()
+    assert [tool["function"]["name"] for tool in provider.requests[0]["tools"]] == [
+        "addOperator",
+        "modifyOperator",
+        "getWorkflow",
+    ]
+    assert b"deleteOperator" not in provider.bodies[0]
+    assert run.results[1].output == (
+        "[ERROR] The tool `deleteOperator` is switched off. Do without it."
+    )
+    assert list(run.end.after.operators) == ["op1"]
+
+
 async def test_a_tool_that_is_not_offered_is_not_run(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
@@ -647,10 +674,14 @@ async def test_empty_repeated_and_odd_call_ids_are_replaced(
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        pytest.param([], "Error: the model gave an empty answer.", id="nothing"),
-        pytest.param([text("  \n")], "Error: the model gave an empty answer.", id="blank"),
+        pytest.param([], "Error: the model gave an empty answer; prompt again.", id="nothing"),
         pytest.param(
-            Refusal(500), "Error: the model's provider answered with status 500.", id="500"
+            [text("  \n")], "Error: the model gave an empty answer; prompt again.", id="blank"
+        ),
+        pytest.param(
+            Refusal(500),
+            "Error: the model's provider answered with status 500; prompt again in a while.",
+            id="500",
         ),
         pytest.param(Refusal(401), "refused the key; check `TURNBACK_MODEL_API_KEY`", id="401"),
         pytest.param(Refusal(404), "does not know this model or address", id="404"),
@@ -710,13 +741,113 @@ async def test_calls_of_a_cut_stream_are_not_run(
     assert run.end.after is EMPTY
 
 
-async def test_a_rate_limit_that_passes_is_tried_again(
+AT_ONCE = {"retry-after": "0"}
+HTML = b"<html><body>sk-secret Bad Gateway</body></html>"
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(Refusal(429, retry=True, headers=AT_ONCE), id="429"),
+        pytest.param(Refusal(429, retry=True, headers={"retry-after-ms": "5"}), id="429 in ms"),
+        pytest.param(
+            Refusal(429, retry=True, headers={"retry-after": "Fri, 31 Dec 1999 23:59:59 GMT"}),
+            id="429 with a date",
+        ),
+        pytest.param(Refusal(500, retry=True, headers=AT_ONCE), id="500"),
+        pytest.param(
+            Refusal(502, retry=True, body=HTML, headers=AT_ONCE | {"content-type": "text/html"}),
+            id="502 in HTML",
+        ),
+        pytest.param(Refusal(503, retry=True, headers=AT_ONCE), id="503"),
+        pytest.param(Refusal(529, retry=True, headers=AT_ONCE), id="529"),
+        pytest.param([CUT], id="cut before a byte"),
+    ],
+)
+async def test_what_fails_for_a_while_is_tried_again_model_retries_times(
+    provider: ScriptedProvider,
+    model: ChatModel,
+    failure: Any,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("turnback.agent.models.FIRST_PAUSE", 0.01)
+    provider.will(failure, failure, [text("There.")])
+    run = await Run(model, limits=limits(model_retries=2)).collect()
+    assert (run.end.content, run.end.end_reason) == ("There.", EndReason.COMPLETE)
+    assert len(provider.requests) == 3
+    provider.will(failure, failure, [text("There.")])
+    run = await Run(model, limits=limits(model_retries=1)).collect()
+    assert run.end.end_reason is EndReason.FAILED
+    assert "secret" not in run.end.content
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param(text("Half"), id="text"),
+        pytest.param(call_piece(id="a", name="addOperator", args='{"op'), id="arguments"),
+        pytest.param(
+            {"choices": [{"index": 0, "delta": {"reasoning_content": "hm"}}]}, id="thinking"
+        ),
+    ],
+)
+async def test_nothing_is_tried_again_once_a_piece_has_arrived(
+    provider: ScriptedProvider, model: ChatModel, begun: Any
+) -> None:
+    provider.will([begun, CUT], [text("There.")])
+    run = await Run(model).collect()
+    assert run.end.end_reason is EndReason.FAILED
+    assert len(provider.requests) == 1
+
+
+async def test_a_provider_that_asks_for_a_pause_gets_it(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
-    provider.will(Refusal(429, retry=True), [text("There.")])
+    provider.will(Refusal(429, retry=True, headers={"retry-after-ms": "300"}), [text("There.")])
+    begun = asyncio.get_running_loop().time()
     run = await Run(model).collect()
     assert run.end.content == "There."
-    assert len(provider.requests) == 2
+    assert asyncio.get_running_loop().time() - begun >= 0.3
+
+
+async def test_a_longer_pause_than_max_retry_wait_ends_the_turn_and_says_how_long(
+    provider: ScriptedProvider, model: ChatModel
+) -> None:
+    for asked in (3600, formatdate(time.time() + 3600, usegmt=True)):
+        provider.will(Refusal(429, retry=True, headers={"retry-after": str(asked)}))
+        run = await Run(model, limits=limits(max_retry_wait=30)).collect()
+        [end] = run.drafts
+        assert re.fullmatch(
+            r"Error: the model's provider asks to wait 3[56]\d\d s before the next try, longer "
+            r"than 30 s \(`max_retry_wait`\); prompt again then\.",
+            end.content,
+        )
+        assert end.end_reason is EndReason.FAILED
+
+
+async def test_stop_during_a_pause_ends_the_turn_at_once(
+    provider: ScriptedProvider, model: ChatModel
+) -> None:
+    provider.will(Refusal(429, retry=True, headers={"retry-after": "25"}))
+    run = Run(model)
+    running = asyncio.create_task(run.collect())
+    async with asyncio.timeout(5):
+        await provider.asked.wait()
+        await asyncio.sleep(0.1)
+        run.stop.set()
+        await running
+    assert [draft.content for draft in run.drafts] == ["Stopped."]
+    assert len(provider.requests) == 1
+
+
+async def test_a_pause_does_not_outlast_model_timeout(
+    provider: ScriptedProvider, model: ChatModel
+) -> None:
+    provider.will(Refusal(429, retry=True, headers={"retry-after": "25"}), [text("There.")])
+    async with asyncio.timeout(5):
+        run = await Run(model, limits=limits(model_timeout=0.3)).collect()
+    assert "`model_timeout`" in run.end.content
 
 
 async def test_a_provider_that_cannot_be_reached_says_which_setting(
@@ -880,6 +1011,28 @@ async def test_an_answer_beyond_max_reply_bytes_is_cut(
     await asyncio.wait_for(provider.hung_up.wait(), 5)
 
 
+@pytest.mark.parametrize(
+    "flood",
+    [
+        pytest.param(Answer([b"data: " + b"x" * 20_000, Pause()]), id="a line without an end"),
+        pytest.param(Answer([b"data: x\n" * 3_000, Pause()]), id="an event without an end"),
+        pytest.param(Answer([b" " * 20_000, Pause()], content_type="text/html"), id="HTML"),
+        pytest.param(Refusal(400, body=b"x" * 20_000), id="the text of an error"),
+    ],
+)
+async def test_what_is_gathered_before_it_is_an_answer_is_bounded_too(
+    provider: ScriptedProvider, flood: Any
+) -> None:
+    settings = Settings(model="openai:x", model_base_url=provider.url, max_reply_bytes=1000)
+    provider.will(flood)
+    async with resolve(settings) as model:
+        run = await Run(model, limits=limits(max_reply_bytes=1000)).collect()
+    assert run.end.content == (
+        "Stopped at a limit: an answer of more than 1000 bytes (`max_reply_bytes`)."
+    )
+    assert run.end.end_reason is EndReason.LIMIT
+
+
 async def test_more_calls_than_allowed_in_one_step_are_not_run(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
@@ -905,9 +1058,9 @@ async def test_a_turn_that_outgrows_the_context_ends_at_its_limit(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
     provider.will(*[[text("x" * 5000), call("getWorkflow", GET)]] * 10)
-    run = await Run(model, limits=limits(max_context_bytes=30_000)).collect()
+    run = await Run(model, limits=limits(max_context_tokens=10_000)).collect()
     assert run.end.end_reason is EndReason.LIMIT
-    assert "`max_context_bytes`" in run.end.content
+    assert "`max_context_tokens`" in run.end.content
     assert 2 < len(run.drafts) < 8
 
 
@@ -971,7 +1124,7 @@ async def test_the_oldest_whole_turns_are_left_out_and_the_instructions_say_so(
         )
     )
     provider.will([text("Hi.")])
-    await Run(model, history=history, limits=limits(max_context_bytes=20_000)).collect()
+    await Run(model, history=history, limits=limits(max_context_tokens=12_000)).collect()
     system, *told = provider.requests[0]["messages"]
     assert len(orjson.dumps(provider.requests[0]["messages"])) < 25_000
     assert told[-1]["content"] == "hello"
@@ -1008,7 +1161,7 @@ async def test_one_huge_result_is_shortened_for_the_model_and_kept_in_the_step(
 
     tools = Toolbox(specs=canvas_toolbox(str, limits()).specs, call=much)
     provider.will([call("getWorkflow", GET)], [text("Much.")])
-    run = await Run(model, tools=tools, limits=limits(max_context_bytes=40_000)).collect()
+    run = await Run(model, tools=tools, limits=limits(max_context_tokens=14_000)).collect()
     assert len(run.results[0].output) == 50_000
     told = provider.requests[1]["messages"][-1]["content"]
     assert len(told.encode()) < 11_000

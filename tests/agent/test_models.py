@@ -6,6 +6,7 @@ import socket
 from typing import Any
 
 import pytest
+from processes import eventually
 from pydantic import SecretStr
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.models.function import FunctionModel
@@ -37,8 +38,8 @@ def no_keys_and_no_network(monkeypatch: pytest.MonkeyPatch, request: Any) -> Non
 
 
 async def say(model: ChatModel) -> str:
-    conversation = Conversation([PastStep(role=Role.USER, content="hi")], max_bytes=100_000)
-    async with model.stream(conversation.messages(EMPTY), tools=()) as stream:
+    conversation = Conversation([PastStep(role=Role.USER, content="hi")], max_tokens=30_000)
+    async with model.stream(conversation.messages(EMPTY, ()), tools=()) as stream:
         async for _ in stream:
             pass
         return stream.get().text or ""
@@ -80,12 +81,13 @@ async def test_our_own_key_is_sent_to_the_base_url(provider: ScriptedProvider) -
     assert provider.headers[0]["authorization"] == "Bearer ours"
 
 
-async def test_a_model_works_again_after_it_was_closed(provider: ScriptedProvider) -> None:
+async def test_a_model_that_is_left_keeps_no_connection(provider: ScriptedProvider) -> None:
     model = resolve(Settings(model="openai:x", model_base_url=provider.url))
-    for _ in range(2):
-        provider.will([text("Hello.")])
-        async with model:
-            assert await say(model) == "Hello."
+    provider.will([text("Hello.")])
+    async with model:
+        await say(model)
+        assert provider.connections == 1
+    await eventually(lambda: not provider.connections)
 
 
 def test_openai_without_a_base_url_is_openai_itself() -> None:
@@ -158,9 +160,9 @@ def test_a_missing_package_is_named_as_our_extra(monkeypatch: pytest.MonkeyPatch
         (TooLarge("too much."), "too much."),
         (
             ModelHTTPError(503, "x", body={"message": "sk-secret"}),
-            "the model's provider answered with status 503.",
+            "the model's provider answered with status 503; prompt again in a while.",
         ),
-        (ValueError("sk-secret"), "the model failed unexpectedly (`ValueError`)."),
+        (ValueError("sk-secret"), "the model failed unexpectedly (`ValueError`); prompt again."),
     ],
 )
 def test_a_failure_is_one_sentence_without_the_providers_words(error: Exception, said: str) -> None:

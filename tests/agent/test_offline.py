@@ -31,7 +31,7 @@ from turnback.core.tree import EndReason, Role
 from turnback.core.workflow import EMPTY, Workflow, load
 from turnback.settings import Settings
 
-MAX_BYTES = 400_000
+MAX_TOKENS = 100_000
 
 
 @dataclass
@@ -49,11 +49,11 @@ class Followed:
 
 def follow(sentence: str, workflow: Workflow = EMPTY, *, most: int = 60) -> Followed:
     """Run a turn to its end."""
-    conversation = Conversation([PastStep(role=Role.USER, content=sentence)], max_bytes=MAX_BYTES)
+    conversation = Conversation([PastStep(role=Role.USER, content=sentence)], max_tokens=MAX_TOKENS)
     links = itertools.count(len(workflow.links))
     done = Followed(workflow, [], [])
     for step in range(most):
-        messages = conversation.messages(done.workflow)
+        messages = conversation.messages(done.workflow, ())
         move = next_move(messages, messages[-1].instructions or "")
         done.moves.append(move)
         if not move.calls:

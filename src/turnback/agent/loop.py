@@ -21,7 +21,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent import canvas
 from turnback.agent.canvas import ToolSpec
-from turnback.agent.models import ChatModel, failure_sentence
+from turnback.agent.models import ChatModel, failure_sentence, pause_before_retry
 from turnback.agent.prompt import Conversation
 from turnback.agent.reply import INVALID_JSON, Reply
 from turnback.agent.steps import (
@@ -64,12 +64,14 @@ ERROR = "[ERROR] "
 class Toolbox:
     """The tools a run may use: what the model is offered, and the one way to call them.
 
+    `disabled` names tools that are switched off: not in `specs`, and said to be off when called.
     `call` takes the workflow, a name out of `specs` and the arguments; it returns the workflow
     that results and the output. It raises `ToolFailed` and then nothing has changed.
     """
 
     specs: Mapping[str, ToolSpec]
     call: Callable[[Workflow, str, Mapping[str, object]], Awaitable[tuple[Workflow, str]]]
+    disabled: frozenset[str] = frozenset()
 
 
 def canvas_toolbox(new_link_id: Callable[[], str], limits: RunLimits) -> Toolbox:
@@ -88,7 +90,8 @@ def canvas_toolbox(new_link_id: Callable[[], str], limits: RunLimits) -> Toolbox
             max_depth=limits.max_json_depth,
         )
 
-    return Toolbox(specs=canvas.CANVAS_TOOLS, call=call)
+    specs = {n: s for n, s in canvas.CANVAS_TOOLS.items() if n not in limits.disabled_tools}
+    return Toolbox(specs=specs, call=call, disabled=limits.disabled_tools)
 
 
 async def run_turn(
@@ -109,7 +112,7 @@ async def run_turn(
     instant: what had streamed becomes a draft, and one more says that it was stopped.
     """
     toolbox = tools or canvas_toolbox(new_link_id, limits)
-    conversation = Conversation(history, max_bytes=limits.max_context_bytes)
+    conversation = Conversation(history, max_tokens=limits.max_context_tokens)
     ids = {call.id for step in history for call in step.tool_calls}
     said: tuple[ModelResponse, Sequence[ToolCall], Sequence[ToolResult]] | None = None
     async with _watching(stop, limits) as watch:
@@ -124,8 +127,9 @@ async def run_turn(
                     raise _limit(f"{limits.max_steps} model calls in a turn (`max_steps`).")
                 if said is not None:
                     conversation.add(*said)
-                messages = conversation.messages(workflow)
-                async with aclosing(_listen(model, messages, toolbox, reply, watch)) as deltas:
+                definitions = _definitions(toolbox)
+                messages = conversation.messages(workflow, definitions)
+                async with aclosing(_listen(model, messages, definitions, reply, watch)) as deltas:
                     async for delta in deltas:
                         yield delta
                 for call in reply.calls():
@@ -166,14 +170,65 @@ async def run_turn(
 async def _listen(
     model: ChatModel,
     messages: Sequence[ModelMessage],
-    toolbox: Toolbox,
+    definitions: Sequence[ToolDefinition],
     reply: Reply,
     watch: _Watch,
 ) -> AsyncGenerator[Delta, None]:
-    """One model call into `reply`. Raises `_Cut` when it fails, or says nothing."""
+    """One model call into `reply`. Raises `_Cut` when it fails, or says nothing.
+
+    What fails for a while is tried again, as long as nothing of the answer has arrived.
+    """
     limits = watch.limits
     deadline = watch.now() + limits.model_timeout
     late = _failed(f"the model took longer than {limits.model_timeout:g} s (`model_timeout`).")
+    for tries in count(1):
+        trying = _try(model, messages, definitions, reply, watch, deadline=deadline, late=late)
+        try:
+            async with aclosing(trying) as deltas:
+                async for delta in deltas:
+                    yield delta
+            break
+        except _CallFailed as failed:
+            error = failed.error
+        if isinstance(error, TooLarge):
+            raise error
+        pause = pause_before_retry(error, tries=tries)
+        log.warning("model failed", model=model.name, tries=tries, error=kind(error))
+        if reply.begun or pause is None or tries > limits.model_retries:
+            raise _failed(failure_sentence(error))
+        if pause > limits.max_retry_wait:
+            raise _failed(
+                f"the model's provider asks to wait {math.ceil(pause)} s before the next try, "
+                f"longer than {limits.max_retry_wait:g} s (`max_retry_wait`); prompt again then."
+            )
+        await watch.wait(seconds=min(pause, deadline - watch.now()))
+    answer = reply.answer
+    assert answer is not None, "the call has ended well"
+    match answer.finish_reason:
+        case "length":
+            raise _limit("the model's own limit on the length of an answer.")
+        case "content_filter":
+            raise _failed("the model's provider filtered the answer; put it in other words.")
+        case "error":
+            raise _failed("the model's provider reported an error; prompt again.")
+        case _ if not reply:
+            raise _failed("the model gave an empty answer; prompt again.")
+        case _:
+            pass
+
+
+async def _try(
+    model: ChatModel,
+    messages: Sequence[ModelMessage],
+    definitions: Sequence[ToolDefinition],
+    reply: Reply,
+    watch: _Watch,
+    *,
+    deadline: float,
+    late: _Cut,
+) -> AsyncGenerator[Delta, None]:
+    """One try of a model call. Raises `_CallFailed` when the model or its provider fails."""
+    limits = watch.limits
     silent = _failed(
         f"the model said nothing for {limits.model_idle_timeout:g} s (`model_idle_timeout`)."
     )
@@ -182,7 +237,7 @@ async def _listen(
 
     # One task opens, reads and closes the stream, as the provider's client wants it.
     async def pump() -> ModelResponse:
-        async with model.stream(messages, tools=_definitions(toolbox)) as stream:
+        async with model.stream(messages, tools=definitions) as stream:
             async for event in stream:
                 await events.put(event)
                 if not arrival.done():
@@ -213,26 +268,16 @@ async def _listen(
     if pumping.cancelled():
         raise _failed("the model's call was cancelled from within.")
     if error := pumping.exception():
-        log.warning("model failed", model=model.name, error=kind(error))
-        raise _failed(failure_sentence(error))
+        raise _CallFailed(error)
     reply.answer = pumping.result()
-    match reply.answer.finish_reason:
-        case "length":
-            raise _limit("the model's own limit on the length of an answer.")
-        case "content_filter":
-            raise _failed("the model's provider filtered the answer.")
-        case "error":
-            raise _failed("the model's provider reported an error.")
-        case _ if not reply:
-            raise _failed("the model gave an empty answer.")
-        case _:
-            pass
 
 
 async def _run_tool(
     toolbox: Toolbox, workflow: Workflow, call: ToolCall, watch: _Watch
 ) -> tuple[Workflow, ToolResult]:
     """The workflow after the call, and its result. Whatever goes wrong is the model's to read."""
+    if call.name in toolbox.disabled:
+        return workflow, _error(call, f"The tool `{call.name}` is switched off. Do without it.")
     if call.name not in toolbox.specs:
         known = ", ".join(f"`{name}`" for name in toolbox.specs)
         return workflow, _error(call, f"Unknown tool `{call.name}`. The tools are {known}.")
@@ -291,6 +336,14 @@ class _Cut(Exception):
         super().__init__(text)
         self.reason = reason
         self.text = text
+
+
+class _CallFailed(Exception):
+    """A model call failed, with what its provider's client raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
 
 
 def _limit(which: str) -> _Cut:

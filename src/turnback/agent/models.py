@@ -14,6 +14,7 @@ from importlib.metadata import metadata
 from types import TracebackType
 from typing import Any, Self
 
+import httpx2
 from pydantic_ai import exceptions as provider_errors
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UserError
@@ -23,10 +24,14 @@ from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent import offline
+from turnback.agent.http import client
 from turnback.core.errors import ModelNotConfigured, TurnbackError
 from turnback.settings import Settings
 
 OFFLINE = "offline"
+
+FIRST_PAUSE = 0.5  # seconds before the second try of a model call; doubled before each after it
+LONGEST_PAUSE = 8.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,20 +39,24 @@ class ChatModel:
     """A model to stream from.
 
     `name` is the name it was resolved by. `counts_tokens` is false where a usage figure would be
-    made up. As an async context manager it closes its connections; it works without being entered.
+    made up. As an async context manager it closes its connections, for good; it works without
+    being entered.
     """
 
     name: str
     model: Model
     counts_tokens: bool = True
+    http: httpx2.AsyncClient | None = None
 
     def stream(
         self, messages: Sequence[ModelMessage], *, tools: Sequence[ToolDefinition]
     ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """One model call. Leaving the context closes the stream and its connection."""
+        """One model call, tried once. Leaving the context closes the stream and its connection."""
         return model_request_stream(
             self.model,
             messages,
+            # Whether to try again is decided in one place, where Stop is heard too: the loop.
+            model_settings={"max_retries": 0},
             model_request_parameters=ModelRequestParameters(function_tools=list(tools)),
             instrument=False,
         )
@@ -63,6 +72,8 @@ class ChatModel:
         trace: TracebackType | None,
     ) -> None:
         await self.model.__aexit__(kind, error, trace)
+        if self.http is not None:
+            await self.http.aclose()
 
 
 def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
@@ -87,16 +98,18 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
         )
     key = settings.model_api_key.get_secret_value() if settings.model_api_key else None
     if provider == "openai" and settings.model_base_url:
-        return ChatModel(
-            name=name, model=_chat_completions(model_name, settings.model_base_url, key)
-        )
+        http = client(max_reply_bytes=settings.max_reply_bytes)
+        model = _chat_completions(model_name, settings.model_base_url, key, http)
+        return ChatModel(name=name, model=model, http=http)
     options = {"base_url": settings.model_base_url, "api_key": key}
     return ChatModel(
         name=name, model=_inferred(name, {k: v for k, v in options.items() if v is not None})
     )
 
 
-def _chat_completions(model_name: str, base_url: str, key: str | None) -> Model:
+def _chat_completions(
+    model_name: str, base_url: str, key: str | None, http: httpx2.AsyncClient
+) -> Model:
     # The client costs half a second to import, which the offline model need not wait for.
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
@@ -105,7 +118,7 @@ def _chat_completions(model_name: str, base_url: str, key: str | None) -> Model:
     # A stream that ends without a finish reason was cut: its text is not the model's answer.
     profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
     provider = OpenAICompatibleProvider(
-        "openai-compatible", base_url=base_url, api_key=key, profile=profile
+        "openai-compatible", base_url=base_url, api_key=key, http_client=http, profile=profile
     )
     return OpenAIChatModel(model_name, provider=provider)
 
@@ -160,6 +173,27 @@ def _extra(message: str) -> str:
     return f'"turnback[{named[1]}]"' if named[1] in ours else f'"{named[0]}"'
 
 
+def pause_before_retry(error: BaseException, *, tries: int) -> float | None:
+    """Seconds to wait before the next try, after `tries` that failed; None where it is of no use.
+
+    A provider that says how long to wait is heard (`Retry-After`, RFC 9110 10.2.3).
+    """
+    match error:
+        case provider_errors.ModelHTTPError(headers={"x-should-retry": "false"}):
+            return None
+        case (
+            provider_errors.ModelRateLimitError()
+            | provider_errors.ModelUnavailableError()
+            | provider_errors.ModelServerError()
+            | provider_errors.ModelConnectionError()
+        ):
+            if error.retry_after is not None:
+                return error.retry_after
+            return min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE)
+        case _:
+            return None
+
+
 def failure_sentence(error: BaseException) -> str:
     """Why a model call failed, for a person: one sentence, no secret, no trace, no foreign text."""
     match error:
@@ -174,23 +208,26 @@ def failure_sentence(error: BaseException) -> str:
             )
         case provider_errors.ModelContextWindowExceededError():
             return (
-                "the conversation is too long for this model; lower `TURNBACK_MAX_CONTEXT_BYTES`."
+                "the conversation is too long for this model; lower `TURNBACK_MAX_CONTEXT_TOKENS`."
             )
         case provider_errors.ModelRateLimitError():
             return "the model's provider is limiting our rate; try again in a while."
         case provider_errors.ModelQuotaExceededError():
-            return "the account at the model's provider has no quota left."
+            return "the account at the model's provider has no quota left; a person has to see to it there."
         case provider_errors.ModelTimeoutError() | provider_errors.ModelRequestTimeout():
-            return "the model's provider took too long."
+            return "the model's provider took too long; prompt again."
         case provider_errors.ModelConnectionError(phase="connect"):
             return "the model's provider cannot be reached; check `TURNBACK_MODEL_BASE_URL`."
         case provider_errors.ModelConnectionError():
-            return "the connection to the model's provider broke off."
+            return "the connection to the model's provider broke off; prompt again."
         case provider_errors.ModelHTTPError():
-            return f"the model's provider answered with status {error.status_code}."
+            advice = "prompt again in a while"
+            if error.status_code < 500:
+                advice = "check `TURNBACK_MODEL` and `TURNBACK_MODEL_BASE_URL`"
+            return f"the model's provider answered with status {error.status_code}; {advice}."
         case provider_errors.ContentFilterError():
-            return "the model's provider filtered the answer."
+            return "the model's provider filtered the answer; put it in other words."
         case provider_errors.ModelAPIError() | provider_errors.UnexpectedModelBehavior():
-            return "the model's answer was cut short or could not be read."
+            return "the model's answer was cut short or could not be read; prompt again."
         case _:
-            return f"the model failed unexpectedly (`{type(error).__name__}`)."
+            return f"the model failed unexpectedly (`{type(error).__name__}`); prompt again."

@@ -24,12 +24,16 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserPromptPart,
 )
+from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent.steps import PastStep, ToolCall, ToolResult
 from turnback.core.errors import TooLarge
 from turnback.core.operators import CATALOG
 from turnback.core.tree import EndReason, Role, TurnKind
 from turnback.core.workflow import Workflow
+
+BYTES_PER_TOKEN = 3
+TOKENS_AROUND = 8  # of a message, a call or a result, beside its text
 
 WORKFLOW_OPENS = "\nThe workflow now\n<workflow>\n"
 WORKFLOW_CLOSES = "\n</workflow>"
@@ -147,51 +151,104 @@ def _key(name: str) -> str:
     return name if name.isidentifier() else orjson.dumps(name).decode()
 
 
+def tokens(text: str) -> int:
+    """How many tokens a text is taken for.
+
+    An estimate that needs no tokenizer: prose has four to five bytes a token, JSON and most other
+    scripts about three, so that it is rarely too low.
+    """
+    size = len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def told_tokens(step: PastStep, max_tokens: int) -> int:
+    """How many tokens a model is told of a step, out of `max_tokens` for all."""
+    longest = -(-longest_output(max_tokens) // BYTES_PER_TOKEN)
+    return (
+        TOKENS_AROUND
+        + tokens(step.content)
+        + sum(
+            TOKENS_AROUND + tokens(orjson.dumps(call.input, default=repr).decode())
+            for call in step.tool_calls
+        )
+        + sum(
+            TOKENS_AROUND + min(tokens(result.output), longest + TOKENS_AROUND)
+            for result in step.tool_results
+        )
+    )
+
+
+def earlier_tokens(max_tokens: int) -> int:
+    """How many of `max_tokens` the earlier turns may take."""
+    return max_tokens // 4
+
+
+def longest_output(max_tokens: int) -> int:
+    """Bytes of one tool's output at most: one must not push out the whole conversation."""
+    return earlier_tokens(max_tokens) * BYTES_PER_TOKEN
+
+
+def _tokens_of_tools(tools: Sequence[ToolDefinition]) -> int:
+    return sum(
+        TOKENS_AROUND
+        + tokens(tool.name + (tool.description or ""))
+        + tokens(orjson.dumps(tool.parameters_json_schema).decode())
+        for tool in tools
+    )
+
+
 class Conversation:
     """The earlier turns and the one that is running, as messages for a model.
 
-    `max_bytes` bounds the workflow block and all messages together.
+    `max_tokens` bounds one request: instructions, workflow, tools and messages. At most half of it
+    is the workflow's and a quarter the earlier turns', so that the turn that runs has room to grow,
+    and a long conversation costs no more than a quarter.
     """
 
-    def __init__(self, history: Iterable[PastStep], *, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, history: Iterable[PastStep], *, max_tokens: int) -> None:
+        self._max_tokens = max_tokens
         self._turns: list[_Turn] = []
         self._begins_within_a_turn = False
+        longest = longest_output(max_tokens)
         for step in history:
             if step.role is Role.USER:
                 self._turns.append(_Turn())
             if self._turns:
-                self._turns[-1].add(*_told(step, self._longest_output))
+                self._turns[-1].add(told_tokens(step, max_tokens), *_told(step, longest))
             else:
                 # Without its question an answer is not a turn, and providers want a user first.
                 self._begins_within_a_turn = True
-
-    @property
-    def _longest_output(self) -> int:
-        # One huge result must not push out the whole conversation.
-        return self._max_bytes // 4
 
     def add(
         self, answer: ModelResponse, calls: Sequence[ToolCall], results: Sequence[ToolResult]
     ) -> None:
         """A step of the running turn: the model's own answer, and what its calls led to."""
-        self._turns[-1].add(answer, *_returns(calls, results, self._longest_output))
+        said = "".join(str(getattr(part, "content", None) or "") for part in answer.parts)
+        step = PastStep(
+            role=Role.AGENT, content=said, tool_calls=tuple(calls), tool_results=tuple(results)
+        )
+        returns = _returns(calls, results, longest_output(self._max_tokens))
+        self._turns[-1].add(told_tokens(step, self._max_tokens), answer, *returns)
 
-    def messages(self, workflow: Workflow) -> list[ModelMessage]:
-        """All there is to send, the oldest whole turns left out if need be.
+    def messages(self, workflow: Workflow, tools: Sequence[ToolDefinition]) -> list[ModelMessage]:
+        """All there is to send beside `tools`, the oldest whole turns left out if need be.
 
-        Raises `TooLarge` when the running turn alone does not fit.
+        Raises `TooLarge` when the running turn does not fit.
         """
-        block = workflow_block(workflow, max_bytes=self._max_bytes // 2)
-        room = self._max_bytes - len(instructions(block, cut=True).encode())
-        first = len(self._turns)
-        while first and self._turns[first - 1].size <= room:
-            first -= 1
-            room -= self._turns[first].size
-        if first == len(self._turns):
+        block = workflow_block(workflow, max_bytes=self._max_tokens * BYTES_PER_TOKEN // 2)
+        room = self._max_tokens - tokens(instructions(block, cut=True)) - _tokens_of_tools(tools)
+        room -= self._turns[-1].tokens
+        if room < 0:
             raise TooLarge(
-                "the turn has grown beyond `max_context_bytes`.", limit="max_context_bytes"
+                "the turn has grown beyond what fits in one request to the model "
+                f"({self._max_tokens} tokens, `max_context_tokens`); ask for less at once.",
+                limit="max_context_tokens",
             )
+        room = min(room, earlier_tokens(self._max_tokens))
+        first = len(self._turns) - 1
+        while first and self._turns[first - 1].tokens <= room:
+            first -= 1
+            room -= self._turns[first].tokens
         cut = first > 0 or self._begins_within_a_turn
         messages = _merged(message for turn in self._turns[first:] for message in turn.messages)
         last = messages[-1]
@@ -203,11 +260,11 @@ class Conversation:
 @dataclass
 class _Turn:
     messages: list[ModelMessage] = field(default_factory=list)
-    size: int = 0
+    tokens: int = 0
 
-    def add(self, *messages: ModelMessage) -> None:
+    def add(self, tokens: int, *messages: ModelMessage) -> None:
         self.messages.extend(messages)
-        self.size += sum(_size(part) for message in messages for part in message.parts)
+        self.tokens += tokens
 
 
 def _told(step: PastStep, longest_output: int) -> Iterator[ModelMessage]:
@@ -284,14 +341,3 @@ def _merged(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
             case _:
                 merged.append(message)
     return merged
-
-
-def _size(part: ModelRequestPart | ModelResponsePart) -> int:
-    match part:
-        case UserPromptPart() | TextPart() | ToolReturnPart():
-            return len(str(part.content).encode())
-        case ToolCallPart():
-            return len(part.args_as_json_str().encode())
-        case _:
-            # Thinking, which goes back only within its own turn.
-            return len(str(getattr(part, "content", "") or "").encode())

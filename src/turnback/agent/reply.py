@@ -58,6 +58,11 @@ class Reply:
     def text(self) -> str:
         return self._text.value
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything of it has arrived, thinking included."""
+        return bool(self._bytes or self._calls)
+
     def __bool__(self) -> bool:
         return bool(self.text.strip() or self._calls)
 

@@ -79,7 +79,7 @@ class StepDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLimits:
-    """The limits of one run. Seconds and bytes; the meanings are in settings.py."""
+    """What bounds one run. Seconds and bytes; the meanings are in settings.py."""
 
     max_steps: int
     run_timeout: float
@@ -88,7 +88,10 @@ class RunLimits:
     tool_timeout: float
     max_tool_calls_per_step: int
     max_reply_bytes: int
-    max_context_bytes: int
+    max_context_tokens: int
+    model_retries: int
+    max_retry_wait: float
+    disabled_tools: frozenset[str]
     max_json_depth: int
     max_tool_output: int
     max_workflow_bytes: int

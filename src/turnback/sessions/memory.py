@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, replace
+from itertools import islice
 
+from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
 from turnback.core.errors import SnapshotMissing
 from turnback.core.principal import Principal
@@ -21,6 +23,8 @@ from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import Commit, Record, SessionKey, SessionRow
+
+HISTORY_BLOCK = 200  # steps read at once for the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,20 +151,26 @@ class Memory:
             return held
         return self._hold(await self._dao.workflow(self._principal, self.key, hash_))
 
-    async def history(self, max_bytes: int) -> list[PastStep]:
-        """The visible steps for the model, oldest first: the newest that fit in `max_bytes`."""
-        path = list(self.tree.path())
-        kinds = {step.id: self.tree.turns[step.turn_id].kind for step in path}
-        newest: list[Record] = []
-        size = 0
-        for at in range(0, len(path), 100):
-            ids = [step.id for step in path[at : at + 100]]
-            records = await self._dao.records(self._principal, self.key, ids)
-            newest += records
-            size += sum(len(record.payload) for record in records)
-            if size > max_bytes:
-                break
-        return [payloads.past_step(record, kinds[record.step.id]) for record in reversed(newest)]
+    async def history(self, max_tokens: int) -> list[PastStep]:
+        """The visible steps for the model, oldest first, the prompt to answer last.
+
+        No more is read than a request of `max_tokens` has room for, and the step that is too many:
+        by it the model is told that there are more.
+        """
+        path = self.tree.path()
+        newest: list[PastStep] = []
+        room = earlier_tokens(max_tokens)
+        while room >= 0 and (steps := list(islice(path, HISTORY_BLOCK))):
+            records = await self._dao.records(self._principal, self.key, [s.id for s in steps])
+            for record in records:
+                kind = self.tree.turns[record.step.turn_id].kind
+                newest.append(payloads.past_step(record, kind))
+                if len(newest) > 1:
+                    room -= told_tokens(newest[-1], max_tokens)
+                if room < 0:
+                    break
+        newest.reverse()
+        return newest
 
     async def replay(self, *, since: int, until: int) -> list[Told]:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""

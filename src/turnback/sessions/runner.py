@@ -44,7 +44,7 @@ class Runner:
             return
         turn = run_turn(
             model=model,
-            history=await actor.memory.history(self._limits.max_context_bytes),
+            history=await actor.memory.history(self._limits.max_context_tokens),
             workflow=workflow,
             stop=run.stop,
             limits=self._limits,
