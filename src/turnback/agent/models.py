@@ -213,7 +213,7 @@ def failure_sentence(error: BaseException) -> str:
         case provider_errors.ModelRateLimitError():
             return "the model's provider is limiting our rate; try again in a while."
         case provider_errors.ModelQuotaExceededError():
-            return "the account at the model's provider has no quota left; a person has to see to it there."
+            return "the account at the model's provider has no quota left; see to it there."
         case provider_errors.ModelTimeoutError() | provider_errors.ModelRequestTimeout():
             return "the model's provider took too long; prompt again."
         case provider_errors.ModelConnectionError(phase="connect"):
