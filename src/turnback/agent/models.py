@@ -187,9 +187,8 @@ def pause_before_retry(error: BaseException, *, tries: int) -> float | None:
             | provider_errors.ModelServerError()
             | provider_errors.ModelConnectionError()
         ):
-            if error.retry_after is not None:
-                return error.retry_after
-            return min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE)
+            asked: float | None = error.retry_after
+            return min(FIRST_PAUSE * 2.0 ** (tries - 1), LONGEST_PAUSE) if asked is None else asked
         case _:
             return None
 

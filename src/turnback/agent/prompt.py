@@ -183,6 +183,11 @@ def earlier_tokens(max_tokens: int) -> int:
     return max_tokens // 4
 
 
+def workflow_bytes(max_tokens: int) -> int:
+    """How long the block of the workflow may be."""
+    return max_tokens // 2 * BYTES_PER_TOKEN
+
+
 def longest_output(max_tokens: int) -> int:
     """Bytes of one tool's output at most: one must not push out the whole conversation."""
     return earlier_tokens(max_tokens) * BYTES_PER_TOKEN
@@ -235,7 +240,7 @@ class Conversation:
 
         Raises `TooLarge` when the running turn does not fit.
         """
-        block = workflow_block(workflow, max_bytes=self._max_tokens * BYTES_PER_TOKEN // 2)
+        block = workflow_block(workflow, max_bytes=workflow_bytes(self._max_tokens))
         room = self._max_tokens - tokens(instructions(block, cut=True)) - _tokens_of_tools(tools)
         room -= self._turns[-1].tokens
         if room < 0:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 
 from turnback.agent.canvas import CANVAS_TOOLS
 from turnback.agent.models import OFFLINE
-from turnback.agent.prompt import instructions, workflow_block
+from turnback.agent.prompt import instructions, workflow_block, workflow_bytes
 from turnback.api import encode, problems, socket, whole
 from turnback.api.base_frames import BaseStep
 from turnback.api.frames import AgentState
@@ -186,7 +186,7 @@ def _settings(settings: Settings) -> dict[str, Any]:
         "maxOperatorResultCharLimit": settings.max_tool_output,
         "toolTimeoutSeconds": settings.tool_timeout,
         "executionTimeoutMinutes": settings.run_timeout / 60,
-        "disabledTools": [],
+        "disabledTools": sorted(settings.disabled_tools),
         "maxSteps": settings.max_steps,
         "allowedOperatorTypes": list(CATALOG.types),
     }
@@ -349,11 +349,13 @@ async def system_info(request: Request, agent_id: str) -> Response:
     """What the model is told ahead of the conversation, and the tools it has."""
     actor = await actor_of(request, agent_id)
     workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
-    most = sessions_of(request).settings.max_context_bytes
+    settings = sessions_of(request).settings
+    most = workflow_bytes(settings.max_context_tokens)
     prompt = instructions(workflow_block(workflow, max_bytes=most), cut=False)
     tools = [
         {"name": tool.name, "description": tool.description, "inputSchema": tool.schema}
         for tool in CANVAS_TOOLS.values()
+        if tool.name not in settings.disabled_tools
     ]
     return json_answer({"systemPrompt": prompt, "tools": tools})
 
