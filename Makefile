@@ -11,7 +11,7 @@ NPM := $(shell command -v npm 2>/dev/null)
 PAGE := src/turnback/panel/index.html
 PANEL_SOURCES := $(shell find panel -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: install run test lint typecheck-panel browser panel soak lock clean
+.PHONY: install run test lint typecheck-panel browser panel soak bench lock clean
 .DELETE_ON_ERROR:
 
 install: .stamps/install
@@ -24,6 +24,9 @@ test: .stamps/install-dev .stamps/page .stamps/contracts browser lint typecheck-
 
 soak: .stamps/install-dev .stamps/page .stamps/contracts browser
 	$(VENV)/bin/python -m pytest -m soak $(ARGS)
+
+bench: .stamps/install-dev
+	@$(VENV)/bin/python -m bench $(ARGS)
 
 lint: .stamps/install-dev
 	$(VENV)/bin/ruff check .

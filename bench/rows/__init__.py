@@ -1,0 +1,33 @@
+"""What is measured, one file each: `WHAT` says it in a sentence, `measure` gives its rows."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from bench.rows import (
+    broadcast,
+    crowd,
+    load,
+    loop,
+    memory,
+    pages,
+    revert,
+    reverts,
+    size,
+    start,
+    step,
+)
+
+ROWS: dict[str, ModuleType] = {
+    "step": step,
+    "revert": revert,
+    "pages": pages,
+    "size": size,
+    "memory": memory,
+    "broadcast": broadcast,
+    "crowd": crowd,
+    "loop": loop,
+    "start": start,
+    "load": load,
+    "reverts": reverts,
+}

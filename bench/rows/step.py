@@ -1,0 +1,48 @@
+"""One step, durable."""
+
+from __future__ import annotations
+
+import time
+
+from bench import floors
+from bench.measure import Act, Row, against, in_turn
+from bench.world import ByHand, World
+
+WHAT = (
+    "From a finished step in the session's queue to its commit: record, HEAD, snapshot blobs, "
+    "outbox. 50 KB workflow, 2 operators changed by two tool calls; a turn's first step is the "
+    "prompt, its last one ends the run."
+)
+
+
+async def measure(world: World) -> list[Row]:
+    """First, middle and last step of a turn, each against F."""
+    hand = ByHand()
+    async with world.store() as store, floors.row(store.url) as floor:
+        key = await store.session()
+        async with store.actor(key, hand.start) as actor:
+
+            async def first() -> float:
+                began = time.perf_counter()
+                hand.run = await hand.prompt(actor)
+                return time.perf_counter() - began
+
+            def step(*, last: bool) -> Act:
+                async def act() -> float:
+                    draft = hand.draft(actor, last=last)
+                    began = time.perf_counter()
+                    await actor.append(hand.run, hand.run.step_id, draft)
+                    return time.perf_counter() - began
+
+                return act
+
+            series = await in_turn(
+                {"F": floor, "first": first, "middle": step(last=False), "last": step(last=True)},
+                rounds=9,
+                times=60,
+                warm=60,
+            )
+    return [
+        against(f"one step, durable: {which}", series[which], series["F"], at_most=2, of="F")
+        for which in ("first", "middle", "last")
+    ]

@@ -1,0 +1,207 @@
+"""What the rows are measured on: a PostgreSQL of its own, databases, servers as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncpg
+
+from bench import workload
+from turnback.agent.steps import StepDraft
+from turnback.core.principal import LOCAL
+from turnback.core.tree import EndReason
+from turnback.core.workflow import Workflow
+from turnback.sessions.actor import Actor, Run, Starter
+from turnback.sessions.commands import Asked, Prompt
+from turnback.sessions.planning import now_ms
+from turnback.settings import Settings
+from turnback.store.dao import Dao
+from turnback.store.database import Database
+from turnback.store.embedded import DATABASE
+from turnback.store.ids import new_id
+from turnback.store.rows import SessionKey
+
+STARTS_WITHIN = 60.0
+TEMPLATE = "migrated"
+TURNBACK = Path(sys.executable).parent / "turnback"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server process that takes connections at `port`."""
+
+    pid: int
+    port: int
+
+    @property
+    def resident(self) -> int:
+        """The bytes of memory that it holds now, its own: what it shares is not counted."""
+        rollup = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
+        lines = (line.split() for line in rollup.splitlines())
+        return sum(int(line[1]) for line in lines if line[0].startswith("Private_")) * 1024
+
+
+class World:
+    """The PostgreSQL at `url`, its template database migrated."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._databases = 0
+
+    @property
+    def template(self) -> str:
+        """The URL of the database that others are copies of: to be migrated once."""
+        return self.sibling(TEMPLATE)
+
+    async def prepare(self) -> None:
+        """Make the template."""
+        await self._execute(f"create database {TEMPLATE}")
+
+    def sibling(self, name: str) -> str:
+        """The URL of another database of the same server."""
+        return self.url.replace(f"/{DATABASE}?", f"/{name}?", 1)
+
+    @asynccontextmanager
+    async def database(self) -> AsyncIterator[str]:
+        """The URL of a fresh, migrated database, dropped at the end."""
+        self._databases += 1
+        name = f"bench_{self._databases}"
+        await self._execute(f"create database {name} template {TEMPLATE}")
+        try:
+            yield self.sibling(name)
+        finally:
+            await self._execute(f"drop database {name} with (force)")
+
+    @asynccontextmanager
+    async def store(self) -> AsyncIterator[Store]:
+        """The service's own rooms, in this process, over a fresh database."""
+        async with self.database() as url:
+            settings = Settings()
+            database = await Database.open(
+                url,
+                size=settings.db_pool_size,
+                connect_timeout=settings.db_connect_timeout,
+                statement_timeout=settings.db_statement_timeout,
+            )
+            dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
+            try:
+                await dao.hold_node_lock()
+                yield Store(url, settings, dao)
+            finally:
+                await dao.drop_node_lock()
+                await database.close()
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(self.url)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+
+@dataclass
+class Store:
+    """The service's rooms over the database at `url`, without a server."""
+
+    url: str
+    settings: Settings
+    dao: Dao
+
+    async def session(self, workflow: Workflow | None = None) -> SessionKey:
+        """A new session with the workload's workflow."""
+        return await self.dao.create(
+            LOCAL,
+            session_id=new_id(),
+            name="bench",
+            model="offline",
+            workflow=workflow or workload.workflow(),
+            now=now_ms(),
+        )
+
+    @asynccontextmanager
+    async def actor(self, key: SessionKey, start: Starter) -> AsyncIterator[Actor]:
+        """The live session; `start` carries its runs."""
+        actor = await Actor.open(
+            dao=self.dao, principal=LOCAL, settings=self.settings, session_id=key.id, start=start
+        )
+        try:
+            yield actor
+        finally:
+            await actor.close()
+
+    async def seed(self, key: SessionKey, *, turns: int, steps: int) -> None:
+        """Prompts in a row, each answered by `steps` steps that change two operators."""
+        hand = ByHand()
+        async with self.actor(key, hand.start) as actor:
+            for _ in range(turns):
+                run = await hand.prompt(actor)
+                for n in range(steps):
+                    await hand.step(actor, run, last=n == steps - 1)
+
+
+class ByHand:
+    """Runs that are carried from outside, step by step, instead of by a model."""
+
+    def __init__(self) -> None:
+        self._runs: asyncio.Queue[Run] = asyncio.Queue()
+        self.run: Run  # the one under way, for who prompts and steps in turn
+
+    async def start(self, actor: Actor, run: Run) -> None:
+        """For an actor, as what carries its runs."""
+        self._runs.put_nowait(run)
+        await run.ended.wait()
+
+    async def prompt(self, actor: Actor) -> Run:
+        """Prompt; the run, not carried yet."""
+        await actor.ask(Asked(Prompt("Raise the bounds of the next two filters, please."), LOCAL))
+        return await self._runs.get()
+
+    async def step(self, actor: Actor, run: Run, *, last: bool = False) -> None:
+        """One more step of the run."""
+        await actor.append(run, run.step_id, self.draft(actor, last=last))
+
+    def draft(self, actor: Actor, *, last: bool = False) -> StepDraft:
+        """The next step, not appended yet."""
+        assert actor.memory.workflow is not None
+        end = EndReason.COMPLETE if last else None
+        return workload.step(actor.memory.workflow, end)
+
+
+@asynccontextmanager
+async def serving(url: str | None = None, **settings: object) -> AsyncIterator[Server]:
+    """`turnback serve` on the database at `url`, as a process of its own."""
+    variables = {f"TURNBACK_{name.upper()}": str(value) for name, value in settings.items()}
+    if url is not None:
+        variables["TURNBACK_DATABASE_URL"] = url
+    async with _process(str(TURNBACK), "serve", "--port", "0", **variables) as server:
+        yield server
+
+
+@asynccontextmanager
+async def bare() -> AsyncIterator[Server]:
+    """The bare WebSocket server that floors are measured on, as a process of its own."""
+    async with _process(sys.executable, "-m", "bench.bare") as server:
+        yield server
+
+
+@asynccontextmanager
+async def _process(*command: str, **variables: str) -> AsyncIterator[Server]:
+    ours = {k: v for k, v in os.environ.items() if not k.startswith("TURNBACK_")}
+    process = await asyncio.create_subprocess_exec(
+        *command, env=ours | variables, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(STARTS_WITHIN):
+            line = (await process.stdout.readline()).decode()
+        yield Server(process.pid, int(line.rstrip("/ \n").rpartition(":")[2]))
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        await process.communicate()
