@@ -26,12 +26,14 @@ def main(names: list[str]) -> None:
     if unknown := set(names) - ROWS.keys():
         sys.exit(f"No row is called {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
     gc.set_threshold(*GC_THRESHOLD)
-    with TemporaryDirectory(prefix="turnback-bench-") as folder:
-        with Embedded.start(Path(folder)) as embedded:
-            world = World(embedded.url)
-            asyncio.run(world.prepare())
-            migrate(world.template)
-            rows = uvloop.run(_measure(world, names or list(ROWS)))
+    with (
+        TemporaryDirectory(prefix="turnback-bench-") as folder,
+        Embedded.start(Path(folder)) as embedded,
+    ):
+        world = World(embedded.url)
+        asyncio.run(world.prepare())
+        migrate(world.template)
+        rows = uvloop.run(_measure(world, names or list(ROWS)))
     print(report.table(rows))
     if not names:
         report.write(rows)

@@ -49,8 +49,7 @@ async def measure(world: World) -> list[Row]:
 
 def _small() -> Workflow:
     """A workflow that makes the head-change frame 1 KB long."""
-    document = {"operators": [], "operatorPositions": {}, "links": [], "commentBoxes": []}
-    document["settings"] = {"note": "x" * 600}
+    document = {"operators": [], "settings": {"note": "x" * 700}}
     return load(document, max_bytes=10_000, max_depth=10)
 
 

@@ -77,7 +77,7 @@ async def _part(store: Store, key: SessionKey) -> None:
 
 
 async def _get(http: Http, path: str, status: int = 200, **headers: str) -> bytes:
-    found, body = await http.request("GET", path, **headers)
+    found, body = await http.request("GET", path, b"", **headers)
     if found != status:
         raise RuntimeError(f"GET {path} answered {found}, not {status}: {body[:200]!r}")
     return body

@@ -29,22 +29,26 @@ async def measure(world: World) -> list[Row]:
         await store.seed(short, turns=1, steps=9)
         await store.seed(long, turns=1_000, steps=9)
         async with serving(store.url) as server, floors.row(store.url) as floor:
-            ends = [await End.of(server.port, key) for key in (short, long)]
-            size = len(await ends[0].change(ends[0].revert))
-            await ends[0].change(ends[0].redo)
-            async with floors.echo(ends[0].revert, size) as echo:
+            ends = {
+                steps: await End.of(server.port, key)
+                for steps, key in ((10, short), (10_000, long))
+            }
+            size = len(await ends[10].change(ends[10].revert))
+            await ends[10].change(ends[10].redo)
+            async with floors.echo(ends[10].revert, size) as echo:
                 series = await in_turn(
                     {
                         "F": floor,
                         "E": echo,
-                        **{f"revert {end.steps}": end.act(end.revert) for end in ends[:1]},
-                        **{f"redo {end.steps}": end.act(end.redo) for end in ends[:1]},
-                        **{f"revert {end.steps}": end.act(end.revert) for end in ends[1:]},
-                        **{f"redo {end.steps}": end.act(end.redo) for end in ends[1:]},
+                        **{
+                            f"{name} at {steps:,}": end.act(command)
+                            for steps, end in ends.items()
+                            for name, command in (("revert", end.revert), ("redo", end.redo))
+                        },
                     },
                     times=40,
                 )
-            for end in ends:
+            for end in ends.values():
                 end.socket.close()
     floor_series = series["F"] + series["E"]
     return [
@@ -57,9 +61,8 @@ async def measure(world: World) -> list[Row]:
 class End:
     """A client at the end of a session, to take its last turn back and put it on again."""
 
-    def __init__(self, socket: Socket, steps: int, turn_id: str) -> None:
+    def __init__(self, socket: Socket, turn_id: str) -> None:
         self.socket = socket
-        self.steps = f"at {steps:,}"
         self.revert = orjson.dumps({"type": "WsClientRevertCommand", "messageId": turn_id})
         self.redo = orjson.dumps({"type": "WsClientRedoCommand"})
 
@@ -72,7 +75,7 @@ class End:
         [last] = orjson.loads(body)["steps"]
         socket = await Socket.connect(port, f"/sessions/{key.id}/ws", subprotocol="turnback.v1")
         await socket.until(b'"WsServerSnapshotEvent"')
-        return cls(socket, last["record_index"] + 1, last["turn_id"])
+        return cls(socket, last["turn_id"])
 
     async def change(self, command: bytes) -> bytes:
         """Send the command; the head change that answers it."""

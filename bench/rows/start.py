@@ -23,15 +23,14 @@ async def measure(world: World) -> list[Row]:
     """The median of some starts."""
     taken = []
     with TemporaryDirectory(prefix="turnback-bench-") as folder:
-        settings = {"data_dir": Path(folder)}
-        async with serving(**settings) as server:
+        async with serving(data_dir=Path(folder)) as server:
             http = await Http.connect(server.port)
             _, body = await http.request("POST", "/sessions", b"{}")
             session_id = orjson.loads(body)["id"]
             http.close()
         for _ in range(TIMES):
             began = time.perf_counter()
-            async with serving(**settings) as server:
+            async with serving(data_dir=Path(folder)) as server:
                 path = f"/sessions/{session_id}/ws"
                 socket = await Socket.connect(server.port, path, subprotocol="turnback.v1")
                 await socket.until(b'"WsServerSnapshotEvent"')
