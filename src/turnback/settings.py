@@ -59,7 +59,7 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = None
     """A PostgreSQL, 16 or newer; without it, the embedded one under `TURNBACK_DATA_DIR`."""
     db_pool_size: Positive = 10
-    """Connections to the database at most, beside the one that holds the process's lock."""
+    """Connections to the database at most, beside those of the process's lock and its wake-ups."""
     db_connect_timeout: Seconds = 10.0
     """How long a connection may take, from the pool or to the database."""
     db_statement_timeout: Seconds = 30.0
@@ -144,10 +144,14 @@ class Settings(BaseSettings):
 
     lease_heartbeat: Seconds = 5.0
     """How often a process says that its runs are alive."""
+    lease_grace: Seconds = 1.0
+    """How long a process's lock is free, without a heartbeat, before its runs are taken over."""
     lease_expiry: Seconds = 15.0
     """After how long a run whose process says nothing may be ended by another."""
     poll_interval: Seconds = 2.0
     """How often a process looks for what others have written, and whether the database is there."""
+    wakeup_interval: Seconds = 0.005
+    """The shortest time between two notices to the other processes of what was written."""
 
     # -- sockets and pages
 

@@ -49,10 +49,8 @@ async def database(fresh_database: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-async def dao(database: Database) -> AsyncIterator[Dao]:
-    dao = Dao(database, node_id=new_id(), max_redo_depth=3)
-    yield dao
-    await dao.drop_node_lock()
+def dao(database: Database) -> Dao:
+    return Dao(database, node_id=new_id(), max_redo_depth=3)
 
 
 async def create(dao: Dao, *, workflow: Workflow = EMPTY, name: str = "Orders") -> SessionKey:
@@ -282,37 +280,6 @@ async def test_a_server_that_falls_silent_is_lost_after_a_while(fresh_database: 
     assert lost(caught.value)
     assert await database.run(lambda c: c.fetchval("select 1")) == 1
     await database.close()
-
-
-async def test_a_lease_ends_with_the_process_that_held_it(dao: Dao, database: Database) -> None:
-    await dao.hold_node_lock()
-    key = await create(dao)
-    tree = tree_of(await dao.load(LOCAL, key.id))
-    await dao.commit(commit(key, Idle(0, claims=True), tree.prompt(ids()), node_id=dao.node_id))
-    other = Dao(database, node_id=new_id(), max_redo_depth=3)
-    assert not await other.holder_is_gone(key, expiry=60)
-    assert await other.ended_leases(expiry=60) == []
-    await dao.drop_node_lock()
-    for _ in range(50):
-        if await other.holder_is_gone(key, expiry=60):
-            break
-        await asyncio.sleep(0.02)
-    assert await other.holder_is_gone(key, expiry=60)
-    assert await other.ended_leases(expiry=60) == [key]
-
-
-async def test_a_lease_without_heartbeat_expires_by_the_databases_clock(
-    dao: Dao, database: Database
-) -> None:
-    await dao.hold_node_lock()
-    key = await create(dao)
-    tree = tree_of(await dao.load(LOCAL, key.id))
-    await dao.commit(commit(key, Idle(0, claims=True), tree.prompt(ids()), node_id=dao.node_id))
-    other = Dao(database, node_id=new_id(), max_redo_depth=3)
-    await asyncio.sleep(0.05)
-    assert await other.holder_is_gone(key, expiry=0.01)
-    await dao.heartbeat([key])
-    assert not await other.holder_is_gone(key, expiry=5)
 
 
 async def test_trimmed_events_are_gone_and_the_floor_says_so(dao: Dao) -> None:

@@ -23,6 +23,7 @@ QUICK: dict[str, Any] = {
     "offline_delay_ms": 0,
     "poll_interval": 0.2,
     "lease_heartbeat": 0.5,
+    "lease_grace": 0.2,
     "lease_expiry": 3.0,
     "drain_timeout": 1.0,
 }

@@ -133,7 +133,8 @@ class Actor:
         self._runs: set[asyncio.Task[None]] = set()
         self._acting = False
         self._closed = False
-        self._stale = True  # memory may be behind the database
+        self._doubts = 1  # reasons so far to think that memory is behind the database
+        self._settled_doubts = 0  # those that it has been read again for
         self._away = False  # the database could not be reached, and subscribers have been told
         self._told = -1  # the last revision that subscribers have been told of
         self.memory = Memory(dao=dao, principal=principal, settings=settings, key=key)
@@ -253,15 +254,20 @@ class Actor:
     @property
     def settled(self) -> bool:
         """Whether memory is as the database was when last looked at, and nothing is `unheld`."""
-        return not (self._stale or self.unheld)
+        return not (self.doubted or self.unheld)
+
+    @property
+    def doubted(self) -> bool:
+        """Whether memory may be behind the database, and was not read again since."""
+        return self._doubts > self._settled_doubts
 
     def doubt(self) -> None:
         """Memory may be behind the database: it is read again before it is used."""
-        self._stale = True
+        self._doubts += 1
 
     def away(self) -> None:
         """The database cannot be reached. Subscribers are told, once, until it is back."""
-        self._stale = True
+        self.doubt()
         if not self._away:
             self._away = True
             self.hub.tell(Availability(State.UNAVAILABLE))
@@ -351,7 +357,7 @@ class Actor:
                     raise
             except TurnKeyTaken:
                 pass
-            self._stale = True
+            self.doubt()
         raise Busy("The session is busy: it changed again and again meanwhile; try once more")
 
     async def _answer_again(self, asked: Asked) -> Done | None:
@@ -458,19 +464,23 @@ class Actor:
             await self._reload()
             if not self.unheld:
                 return
-            if not await self._dao.holder_is_gone(self.key, expiry=self._settings.lease_expiry):
+            if not await self._dao.leases.is_gone(
+                self.key, expiry=self._settings.lease_expiry, grace=self._settings.lease_grace
+            ):
                 return
             await self._write(self._planner.interruption(), Asked(Stop(), self._agent))
 
     async def _reload(self) -> None:
         """Read the session again, whatever memory says; a run here follows what was read."""
-        self._stale = True
+        self.doubt()
+        doubts = self._doubts  # what is doubted while it is read is read once more
         try:
             reading = await self.memory.read()
         except SessionNotFound:
             self._gone()  # deleted by another process, or by a commit whose answer was lost
             raise
         await self._adopt(reading)
+        self._settled_doubts = doubts
         run = self.run
         if run is not None and run.turn_id != self.memory.tree.running:
             self.run = None  # its last step is there, or another process has ended it
@@ -486,7 +496,6 @@ class Actor:
         if revision - since <= self._settings.ws_queue:
             missed = await self.memory.replay(since=since, until=revision)
         self.memory.adopt(reading)
-        self._stale = False
         if len(missed) == revision - since:
             for told in missed:
                 self._tell(told)

@@ -1,7 +1,8 @@
 """All live sessions of this process: loaded on demand, evicted when idle, drained at the end.
 
-Its tickers keep the leases alive, end runs whose holder is gone, read sessions again that have
-fallen behind, and forget what is past its time (lineage.md 3).
+Its tickers keep the leases alive, end runs whose holder is gone, read sessions again that another
+process has written to, and forget what is past its time (lineage.md 3). They learn of such a write
+by a wake-up, at once, or by the poll.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from turnback.sessions.runner import Runner
 from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import unreachable
+from turnback.store.rows import SessionKey
 
 log = structlog.get_logger()
 
@@ -53,15 +55,29 @@ class Sessions:
         self._loading = 0
         self._tickers: list[asyncio.Task[None]] = []
         self._mending: dict[str, asyncio.Task[None]] = {}
+        self._woken: set[str] = set()
+        self._waking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Take this process's node lock, and start ticking; what a crash cut off is ended soon."""
-        await self.dao.hold_node_lock()
+        settings, leases = self.settings, self.dao.leases
+        await leases.hold()
         self.epoch = await self.dao.stream_epoch()
+        beating = leases.keep(
+            self._held, heartbeat=settings.lease_heartbeat, grace=settings.lease_grace
+        )
+        waking = self.dao.wakeups.run(
+            heard=self._heard,
+            missed=self._doubt_all,
+            interval=settings.wakeup_interval,
+            idle=settings.lease_heartbeat,
+        )
         self._tickers = [
-            asyncio.create_task(self._every(self.settings.lease_heartbeat, self._beat)),
-            asyncio.create_task(self._every(self.settings.poll_interval, self._poll)),
-            asyncio.create_task(self._every(self.settings.forget_interval, self._forget)),
+            asyncio.create_task(beating),
+            asyncio.create_task(waking),
+            asyncio.create_task(self._every(settings.poll_interval, self._poll)),
+            asyncio.create_task(self._every(settings.forget_interval, self._forget)),
+            asyncio.create_task(self._look()),
         ]
 
     async def model(self, name: str) -> ChatModel:
@@ -138,14 +154,15 @@ class Sessions:
 
     async def close(self) -> None:
         """End every task of this process's sessions."""
-        tasks = (*self._tickers, *self._mending.values())
+        tasks = [*self._tickers, *self._mending.values()]
+        tasks += [self._waking] if self._waking is not None else []
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(actor.close() for actor in self._actors.values()))
         self._actors.clear()
         await self._entered.aclose()
-        await self.dao.drop_node_lock()
+        await self.dao.leases.drop()
 
     async def _open(self, principal: Principal, session_id: str) -> Actor:
         if self._full:
@@ -190,36 +207,73 @@ class Sessions:
     async def _reread(self, session_id: str) -> None:
         try:
             actor = await self.get(LOCAL, session_id)
-            actor.doubt()
-            await actor.refresh()
+            while True:
+                await actor.refresh()
+                if not actor.doubted or actor.deleted:
+                    return
         except SessionNotFound:
             pass  # deleted by another process; its sockets have been told
         except TurnbackError as error:
             log.warning("session not read again", session=session_id, code=error.code)
 
-    async def _beat(self) -> None:
-        await self.dao.hold_node_lock()
-        if held := [actor.key for actor in self._actors.values() if actor.run is not None]:
-            await self.dao.heartbeat(held)
+    def _held(self) -> list[SessionKey]:
+        return [actor.key for actor in self._actors.values() if actor.run is not None]
 
-    async def _poll(self) -> None:
-        """Bring memory up to what other processes have written, and tell whether anything works."""
-        actors = [actor for actor in self._actors.values() if not actor.deleted]
+    def _heard(self, ids: frozenset[str]) -> None:
+        """Another process has written to these sessions."""
+        self._woken |= ids & self._actors.keys()
+        if self._woken and self._waking is None:
+            self._waking = asyncio.create_task(self._wake())
+
+    def _doubt_all(self) -> None:
+        """What other processes wrote may have gone unheard."""
+        self._heard(frozenset(self._actors))
+
+    async def _wake(self) -> None:
         try:
-            revisions = await self.dao.revisions([actor.key for actor in actors])
-        except DatabaseUnavailable as error:
-            if unreachable(error):
-                for actor in actors:
-                    actor.away()
-            raise
+            while self._woken:
+                ids, self._woken = self._woken, set()
+                await self._catch_up([self._actors[id_] for id_ in ids if id_ in self._actors])
+        except DatabaseUnavailable:
+            pass  # the poll will see
+        finally:
+            self._waking = None
+
+    async def _catch_up(self, actors: list[Actor]) -> None:
+        """Read those of these sessions again that are behind. Raises `DatabaseUnavailable`."""
+        actors = [actor for actor in actors if not actor.deleted]
+        revisions = await self.dao.revisions([actor.key for actor in actors])
         for actor in actors:
             if revisions.get(actor.key.id, math.inf) > actor.memory.revision:  # absent: deleted
                 actor.doubt()
             if not actor.settled:
                 self._mend(actor.key.id)
-        for key in await self.dao.ended_leases(expiry=self.settings.lease_expiry):
-            self._mend(key.id)
+
+    async def _poll(self) -> None:
+        """Bring memory up to what other processes have written, and tell whether anything works."""
+        try:
+            await self._catch_up(list(self._actors.values()))
+        except DatabaseUnavailable as error:
+            if unreachable(error):
+                for actor in self._actors.values():
+                    actor.away()
+            raise
         await self._evict(older_than=self.settings.session_idle_timeout)
+
+    async def _look(self) -> None:
+        """End the runs whose holder is gone; who seems to be is looked at again soon."""
+        settings, leases = self.settings, self.dao.leases
+
+        async def look() -> None:
+            ended = await leases.ended(expiry=settings.lease_expiry, grace=settings.lease_grace)
+            for key in ended:
+                self._mend(key.id)
+
+        while True:
+            await self._safely(look)
+            await asyncio.sleep(
+                settings.lease_grace if leases.suspecting else settings.poll_interval
+            )
 
     async def _forget(self) -> None:
         settings = self.settings
@@ -230,10 +284,13 @@ class Sessions:
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:
-            try:
-                await act()
-            except DatabaseUnavailable:
-                log.warning("database away", during=act.__qualname__)
-            except Exception:
-                log.exception("ticker failed", during=act.__qualname__)
+            await self._safely(act)
             await asyncio.sleep(seconds)
+
+    async def _safely(self, act: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await act()
+        except DatabaseUnavailable:
+            log.warning("database away", during=act.__qualname__)
+        except Exception:
+            log.exception("ticker failed", during=act.__qualname__)

@@ -18,7 +18,6 @@ import zstandard
 
 from turnback.core import workflow as snapshots
 from turnback.core.errors import (
-    DatabaseUnavailable,
     RecordConflict,
     SessionNotFound,
     SnapshotMissing,
@@ -29,10 +28,12 @@ from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, Tur
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
-from turnback.store.database import Connection, Database, domain_errors
+from turnback.store.database import Connection, Database
 from turnback.store.ids import is_id
+from turnback.store.leases import Leases
 from turnback.store.outbox import Notice, from_row
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
+from turnback.store.wakeups import Wakeups
 
 _SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
@@ -100,22 +101,6 @@ REQUEST = """select fingerprint, answer, event_seq from session_requests
 where root_id = $1::uuid and session_id = $2::uuid and principal = $3::text
     and request_id = $4::text"""
 
-HEARTBEAT = """update run_leases set heartbeat_at = clock_timestamp()
-where root_id = any($1::uuid[]) and session_id = any($2::uuid[]) and node_id = $3::uuid"""
-
-ENDED_LEASES = """select root_id, session_id from run_leases
-where heartbeat_at < clock_timestamp() - make_interval(secs => $1::float8)
-    or (node_id <> $2::uuid and not exists (
-        select from pg_locks where locktype = 'advisory' and granted and database =
-            (select oid from pg_database where datname = current_database())
-        and (classid::bigint << 32 | objid::bigint) = hashtextextended(node_id::text, 0)))"""
-
-LEASE = """select node_id, heartbeat_at < clock_timestamp() - make_interval(secs => $3::float8)
-    or not exists (select from pg_locks where locktype = 'advisory' and granted and database =
-            (select oid from pg_database where datname = current_database())
-        and (classid::bigint << 32 | objid::bigint) = hashtextextended(node_id::text, 0)) as ended
-from run_leases where root_id = $1::uuid and session_id = $2::uuid"""
-
 TRIM_EVENTS = """with floor as (
     update sessions set events_floor = greatest(events_floor, revision - $3::bigint, (
         select max(event_seq) from session_events where root_id = $1::uuid
@@ -129,8 +114,6 @@ select events_floor from floor"""
 TRIM_REQUESTS = "delete from session_requests where created_at < $1::timestamptz"
 
 EPOCH = "select stream_epoch from installation"
-
-NODE_LOCK = "select pg_try_advisory_lock(hashtextextended($1::text, 0))"
 
 
 class RequestTaken(Exception):
@@ -162,14 +145,18 @@ class Answered:
 
 
 class Dao:
-    """The store's one door. `node_id` names this process to the others."""
+    """The store's one door. `node_id` names this process to the others.
+
+    `leases` say which process carries which run, `wakeups` tell the others what was committed.
+    """
 
     def __init__(self, database: Database, *, node_id: str, max_redo_depth: int) -> None:
         self._db = database
         self._max_redo_depth = max_redo_depth
         self._directory: dict[str, tuple[str, SessionKey]] = {}
-        self._node_connection: asyncpg.Connection | None = None
         self.node_id = node_id
+        self.leases = Leases(database, node_id=node_id)
+        self.wakeups = Wakeups(database, node_id=node_id)
 
     # -- finding
 
@@ -338,6 +325,7 @@ class Dao:
             raise _taken(error) from error
         if row is None:
             return None
+        self.wakeups.written(commit.key.id)
         return Committed(row["revision"], State(row["state"]), row["fence"])
 
     async def was_committed(self, commit: Commit, *, since: int) -> bool:
@@ -348,7 +336,12 @@ class Dao:
         """
         place = (commit.key.root_id, commit.key.id)
         await self._db.run(lambda c: c.execute(SETTLED, *place))
-        return await self._db.run(lambda c: c.fetchval(WAS_COMMITTED, *place, since, commit.id))
+        made: bool = await self._db.run(
+            lambda c: c.fetchval(WAS_COMMITTED, *place, since, commit.id)
+        )
+        if made:
+            self.wakeups.written(commit.key.id)
+        return made
 
     async def revisions(self, keys: Sequence[SessionKey]) -> dict[str, int]:
         """The revisions of these sessions now, by id; a deleted one is left out."""
@@ -378,61 +371,6 @@ class Dao:
     async def forget_requests(self, *, before: datetime) -> None:
         """Drop the answers to requests older than `before`."""
         await self._db.run(lambda c: c.execute(TRIM_REQUESTS, before))
-
-    # -- nodes and leases
-
-    async def hold_node_lock(self) -> None:
-        """Take this process's own advisory lock, on a connection of its own, for its life.
-
-        While it is held, its runs are alive; when the process dies the database drops it, so the
-        next one takes its runs over at once (lineage.md 3).
-        """
-        if self._node_connection is not None and not self._node_connection.is_closed():
-            return
-        async with domain_errors():
-            connection = await asyncpg.connect(
-                self._db.dsn,
-                timeout=self._db.connect_timeout,
-                command_timeout=self._db.connect_timeout,
-                server_settings={"application_name": "turnback node"},
-            )
-            if await connection.fetchval(NODE_LOCK, self.node_id):
-                self._node_connection = connection
-                return
-            await connection.close(timeout=self._db.connect_timeout)
-        raise DatabaseUnavailable(
-            "A lost connection of this process still holds its lock; it is tried again",
-            reached=True,
-        )
-
-    async def drop_node_lock(self) -> None:
-        """Let go of the process's lock: it holds no run any more."""
-        if self._node_connection is not None:
-            try:
-                await asyncio.wait_for(self._node_connection.close(), timeout=2)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError):
-                self._node_connection.terminate()
-            self._node_connection = None
-
-    async def heartbeat(self, keys: Sequence[SessionKey]) -> None:
-        """Say, by the database's clock, that this process's runs of these sessions are alive.
-
-        On the connection that holds the lock: a busy pool must not look like a dead process.
-        """
-        roots, ids = [key.root_id for key in keys], [key.id for key in keys]
-        assert self._node_connection is not None, "`hold_node_lock` comes first"
-        async with domain_errors():
-            await self._node_connection.execute(HEARTBEAT, roots, ids, self.node_id)
-
-    async def ended_leases(self, *, expiry: float) -> list[SessionKey]:
-        """Sessions whose run's holder is gone: expired (seconds), or its process is dead."""
-        rows = await self._db.run(lambda c: c.fetch(ENDED_LEASES, expiry, self.node_id))
-        return [SessionKey(row["root_id"], row["session_id"]) for row in rows]
-
-    async def holder_is_gone(self, key: SessionKey, *, expiry: float) -> bool:
-        """Whether a busy session's run has nobody who could still end it."""
-        row = await self._db.run(lambda c: c.fetchrow(LEASE, key.root_id, key.id, expiry))
-        return row is None or row["node_id"] == self.node_id or row["ended"]
 
     # -- the installation
 
