@@ -133,6 +133,8 @@ class Settings(BaseSettings):
     """Workflows kept in memory for each of them."""
     request_ttl: Seconds = 86_400.0
     """How long a `requestId` and its answer are remembered."""
+    idempotency_ttl: Seconds = 86_400.0
+    """How long an `Idempotency-Key` and its answer are remembered."""
     events_kept: Positive = 10_000
     """Newest events kept of each session, from which `?since=` is answered."""
     events_kept_days: Days = 7
@@ -171,6 +173,12 @@ class Settings(BaseSettings):
     """Lines named where lines part, the newest of them."""
     page_limit: Positive = 500
     """Rows in a REST page."""
+    transcript_limit: Positive = 1_000
+    """Records in a page of a transcript."""
+    transcript_wait: Seconds = 5.0
+    """How long a transcript waits for the session to come to `min_revision`."""
+    wait_timeout: Seconds = 600.0
+    """How long `?wait=end` waits for a turn's end, and is then answered 202."""
 
     @field_validator("lease_expiry")
     @classmethod

@@ -11,7 +11,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from turnback.core.errors import BadInput, Draining, NotFound, StoreError, TurnbackError
+from turnback.core.errors import BadInput, NotFound, TurnbackError
 
 
 def problem(error: TurnbackError) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def problem(error: TurnbackError) -> dict[str, Any]:
 
 def response(error: TurnbackError) -> Response:
     """The HTTP response of an error."""
-    headers = {"retry-after": "1"} if isinstance(error, StoreError | Draining) else {}
+    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
     return Response(
         orjson.dumps(problem(error), default=str),
         status_code=error.status,

@@ -8,14 +8,15 @@ what a program needs (never a secret, never bytes of another session).
       Refusal              the command cannot be carried out now; nothing has changed
         Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, RequestConflict,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
-        Draining, QueueFull
+        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
-        InvalidEdit, TooLarge, OriginRefused, HostRefused
+        InvalidEdit, BadCursor, TooLarge, OriginRefused, HostRefused
       StoreError           the database's part
-        DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, SchemaMismatch
+        DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
+        SchemaMismatch
       RunError             what ends a run
         ModelFailed, ModelNotConfigured, ToolFailed
       StartError           what keeps the service from starting
@@ -35,6 +36,8 @@ class TurnbackError(Exception):
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
+    retry_after: ClassVar[int | None] = None
+    """Seconds after which the same may succeed; None where it will not by itself."""
 
     def __init__(self, message: str, **data: Any) -> None:
         super().__init__(message)
@@ -86,6 +89,28 @@ class RequestConflict(Refusal):
     status = 422
 
 
+class KeyTaken(Refusal):
+    """An `Idempotency-Key` used again for another request."""
+
+    code = "idempotency_conflict"
+    status = 422
+
+
+class KeyRunning(Refusal):
+    """The request with this `Idempotency-Key` is still being answered; ask again."""
+
+    code = "idempotency_running"
+    retry_after = 1
+
+
+class TranscriptNotReady(Refusal):
+    """The session has not come to `min_revision` within `transcript_wait`; ask again."""
+
+    code = "transcript_not_ready"
+    status = 503
+    retry_after = 1
+
+
 class PreconditionFailed(Refusal):
     """`If-Match` names another content than the one at HEAD."""
 
@@ -124,6 +149,7 @@ class Draining(Refusal):
 
     code = "draining"
     status = 503
+    retry_after = 1
 
 
 class QueueFull(Refusal):
@@ -131,6 +157,7 @@ class QueueFull(Refusal):
 
     code = "queue_full"
     status = 429
+    retry_after = 1
 
 
 class NotFound(TurnbackError):
@@ -203,6 +230,12 @@ class InvalidEdit(BadInput):
     code = "invalid_edit"
 
 
+class BadCursor(BadInput):
+    """A cursor that is not one of this listing's; begin again without one."""
+
+    code = "bad_cursor"
+
+
 class TooLarge(BadInput):
     """Over a limit; data: `limit` (its name in settings) and its value."""
 
@@ -235,6 +268,7 @@ class DatabaseUnavailable(StoreError):
     """The database cannot be reached, or was lost in the middle of a statement."""
 
     code = "database_unavailable"
+    retry_after = 1
 
 
 class FencedOff(StoreError):
@@ -255,6 +289,13 @@ class SnapshotMissing(StoreError):
     """A stored workflow cannot be put together again: a part is missing or damaged."""
 
     code = "snapshot_missing"
+    status = 409
+
+
+class HistoryMissing(StoreError):
+    """Records of a transcript are missing from the database: it is not shown in part."""
+
+    code = "history_missing"
     status = 409
 
 

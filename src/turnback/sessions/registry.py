@@ -277,8 +277,10 @@ class Sessions:
 
     async def _forget(self) -> None:
         settings = self.settings
-        ttl = timedelta(seconds=settings.request_ttl)
+        # A request is remembered as long as a key that stands for it.
+        ttl = timedelta(seconds=max(settings.request_ttl, settings.idempotency_ttl))
         await self.dao.forget_requests(before=datetime.now(UTC) - ttl)
+        await self.dao.keys.forget(older_than=settings.idempotency_ttl)
         for actor in tuple(self._actors.values()):
             await actor.memory.trim()
 

@@ -30,9 +30,12 @@ from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
 from turnback.store.database import Connection, Database
 from turnback.store.ids import is_id
+from turnback.store.keys import IdempotencyKeys
 from turnback.store.leases import Leases
 from turnback.store.outbox import Notice, from_row
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
+from turnback.store.spans import Spans
+from turnback.store.transcripts import Transcripts
 from turnback.store.wakeups import Wakeups
 
 _SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
@@ -120,6 +123,10 @@ class RequestTaken(Exception):
     """The commit's `requestId` has been used; nothing was written."""
 
 
+class SessionTaken(Exception):
+    """A session with this id has been made; nothing was written."""
+
+
 class TurnKeyTaken(Exception):
     """The commit's turn key has been used; nothing was written."""
 
@@ -157,6 +164,9 @@ class Dao:
         self.node_id = node_id
         self.leases = Leases(database, node_id=node_id)
         self.wakeups = Wakeups(database, node_id=node_id)
+        self.keys = IdempotencyKeys(database, node_id=node_id)
+        self.spans = Spans(database)
+        self.transcripts = Transcripts(database)
 
     # -- finding
 
@@ -186,7 +196,10 @@ class Dao:
         workflow: Workflow,
         now: datetime,
     ) -> SessionKey:
-        """A new session with its initial workflow, and nothing said yet."""
+        """A new session with its initial workflow, and nothing said yet.
+
+        Raises `SessionTaken` where the id is one that exists.
+        """
         blobs = workflow.blobs()
         args = (
             session_id,
@@ -199,7 +212,10 @@ class Dao:
             [bytes.fromhex(hash_) for hash_ in blobs],
             [zstandard.compress(blob) for blob in blobs.values()],
         )
-        await self._write(CREATE, args)
+        try:
+            await self._write(CREATE, args)
+        except asyncpg.UniqueViolationError as error:
+            raise SessionTaken from error
         return SessionKey(session_id, session_id)
 
     async def session(self, principal: Principal, session_id: str) -> SessionRow:

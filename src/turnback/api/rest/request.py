@@ -55,7 +55,11 @@ async def read_body(request: Request) -> bytes:
 
 async def read_object(request: Request) -> dict[str, Any]:
     """The body as a JSON object, `{}` where there is none. Raises `InvalidFormat`, `TooLarge`."""
-    body = await read_body(request)
+    return object_of(await read_body(request))
+
+
+def object_of(body: bytes) -> dict[str, Any]:
+    """A body as a JSON object, `{}` where there is none. Raises `InvalidFormat`."""
     try:
         value = parse(body or b"{}")
     except ValueError as error:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
+import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
     actor_of,
     body_of,
+    object_of,
     page_size,
     parsed,
     principal_of,
+    read_body,
     read_object,
     sessions_of,
     workflow_limits,
@@ -23,7 +28,9 @@ from turnback.api.rest.request import (
 from turnback.core.errors import BadInput
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
-from turnback.store.ids import is_id, new_id
+from turnback.store.dao import SessionTaken
+from turnback.store.ids import is_id
+from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 
 router = APIRouter(responses=PROBLEMS)
@@ -86,29 +93,36 @@ def _session(row: SessionRow) -> dict[str, Any]:
     "/sessions",
     status_code=201,
     response_model=SessionBody,
-    openapi_extra=body_of(CreateSession),
+    openapi_extra=body_of(CreateSession) | {"parameters": [IDEMPOTENCY_KEY]},
 )
 async def create_session(request: Request) -> Response:
     """Create a session, with an initial workflow if one is given."""
+    raw = await read_body(request)
+    async with idempotent(request, raw) as claim:
+        if claim.answer is None:
+            row = await _created(request, claim.id, parsed(CreateSession, object_of(raw)))
+            body = orjson.dumps(_session(row)).decode()
+            claim.answer = Answer(201, body, f"/sessions/{row.key.id}")
+        return response(claim.answer)
+
+
+async def _created(request: Request, session_id: str, body: CreateSession) -> SessionRow:
     sessions, principal = sessions_of(request), principal_of(request)
-    raw = await read_object(request)
-    body: CreateSession = parsed(CreateSession, raw)
     workflow = EMPTY
     if body.workflow is not None:
         workflow = load(body.workflow, **workflow_limits(sessions.settings))
     model = body.model or sessions.settings.model
     await sessions.model(model)
-    session_id = new_id()
-    await sessions.dao.create(
-        principal,
-        session_id=session_id,
-        name=body.name or "Untitled",
-        model=model,
-        workflow=workflow,
-        now=sessions.now(),
-    )
-    row = await sessions.dao.session(principal, session_id)
-    return json_answer(_session(row), status=201, headers={"location": f"/sessions/{session_id}"})
+    with suppress(SessionTaken):  # by an attempt with the same key that was cut off
+        await sessions.dao.create(
+            principal,
+            session_id=session_id,
+            name=body.name or "Untitled",
+            model=model,
+            workflow=workflow,
+            now=sessions.now(),
+        )
+    return await sessions.dao.session(principal, session_id)
 
 
 @router.get("/sessions", response_model=SessionList)
