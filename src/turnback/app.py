@@ -12,6 +12,7 @@ from turnback import __version__
 from turnback.api import door, page, problems, rest, socket
 from turnback.api.guard import Guard
 from turnback.api.requests import Requests
+from turnback.api.rest.records import Records
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 from turnback.store.dao import Dao
@@ -39,6 +40,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
         try:
             await sessions.start()
             app.state.sessions = sessions
+            app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
             app.state.drain = sessions.drain
             yield
         finally:

@@ -175,6 +175,8 @@ class Settings(BaseSettings):
     """Rows in a REST page."""
     transcript_limit: Positive = 1_000
     """Records in a page of a transcript."""
+    transcript_cache: Bytes = 64_000_000
+    """Records kept in memory as they are written into pages."""
     transcript_wait: Seconds = 5.0
     """How long a transcript waits for the session to come to `min_revision`."""
     wait_timeout: Seconds = 600.0

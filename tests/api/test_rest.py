@@ -331,6 +331,8 @@ async def test_the_routes_are_those_of_the_protocol(standing: Server) -> None:
         ("DELETE", session), ("POST", f"{session}/commands"), ("GET", f"{session}/steps"),
         ("GET", f"{session}/steps/{{step_id}}/workflow"), ("GET", f"{session}/workflow"),
         ("PUT", f"{session}/workflow"), ("GET", f"{session}/branches"), ("GET", f"{session}/diff"),
+        ("GET", f"{session}/transcript"), ("POST", "/sessions/transcript/query"),
+        ("GET", f"{session}/usage"),
         ("GET", "/capabilities"), ("GET", "/operator-types"), ("GET", "/healthz"),
         ("GET", "/readyz"),
     }  # fmt: skip

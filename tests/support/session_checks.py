@@ -29,6 +29,7 @@ async def check_everything(
     await check_snapshots(server, session, model, settings)
     await check_session(server, session, model)
     await check_steps(server, session, model, rng)
+    await check_transcript(server, session, model, rng)
     await check_workflows(server, session, model, rng)
     await check_branches(server, session, model)
     await check_diff(server, session, model, rng)
@@ -113,7 +114,37 @@ async def check_steps(server: Server, session: str, model: Model, rng: random.Ra
                 break
             assert len(page["steps"]) == size
             before = f"&before={page['next_cursor']}"
-        assert found == [_snake_step(model.steps[step_id]) for step_id in expected]
+        assert found == [_record(session, model, step_id) for step_id in expected]
+
+
+async def check_transcript(server: Server, session: str, model: Model, rng: random.Random) -> None:
+    """The transcript at HEAD, oldest first, in pages of a random size, by either route."""
+    expected = [_record(session, model, step_id) for step_id in model.now.path]
+    size = rng.randrange(1, 30) if len(expected) < 100 else 190
+    found: list[Frame] = []
+    cursor = None
+    while True:
+        asked = {"limit": size} | ({"cursor": cursor} if cursor else {})
+        page = (await server.http.get(f"/sessions/{session}/transcript", params=asked)).json()
+        again = await server.http.post(
+            "/sessions/transcript/query", json={"session_id": session} | asked
+        )
+        assert again.json() == page
+        assert page["session_id"] == session
+        assert page["count"] == len(page["records"])
+        found += page["records"]
+        if (cursor := page["next_cursor"]) is None:
+            break
+        assert page["count"] == size
+    assert found == expected
+    assert [record["seq"] for record in found] == list(range(1, len(found) + 1))
+
+
+def _record(session: str, model: Model, step_id: str) -> Frame:
+    seq, at = 1, model.steps[step_id]["parentId"]
+    while at != "step-initial":
+        seq, at = seq + 1, model.steps[at]["parentId"]
+    return _snake_step(model.steps[step_id]) | {"session_id": session, "seq": seq}
 
 
 def _snake_step(step: Frame) -> Frame:

@@ -78,7 +78,7 @@ class IdempotencyKeys:
     async def claim(
         self, principal: Principal, key: str, fingerprint: bytes, *, expiry: float
     ) -> Claim:
-        """Claim a key for a request; end with `release`.
+        """Claim a key for a request; end with `release`, unless it was answered before.
 
         A claim of a process that is gone, or that is older than `expiry` seconds, is taken over.
         Raises `KeyTaken` where the key was used for another request, `KeyRunning` where the same
@@ -88,11 +88,13 @@ class IdempotencyKeys:
         if place in self._running:
             raise _refusal(key, same=self._running[place] == fingerprint)
         self._running[place] = fingerprint
+        claim = None
         try:
-            return await self._claim(place, fingerprint, expiry)
-        except BaseException:
-            del self._running[place]
-            raise
+            claim = await self._claim(place, fingerprint, expiry)
+            return claim
+        finally:
+            if claim is None or claim.answer is not None:
+                del self._running[place]
 
     async def _claim(self, place: tuple[str, str, str], fingerprint: bytes, expiry: float) -> Claim:
         fresh = new_id()

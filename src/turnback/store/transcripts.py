@@ -47,13 +47,9 @@ select string_agg(x.id::text, ' ' order by x.seq) from segments g cross join lat
     select id, seq from records where root_id = $1::uuid and branch_id = g.src
         and seq > g.lo and seq <= g.hi offset 0) x"""
 
-RECORDS = f"""{_PAGE}
-select x.* from segments g cross join lateral (
-    select id, branch_id, seq, session_id, turn_id, step_index, role, parent_id, before_hash,
-        after_hash, end_reason, event_seq, principal, created_at, payload
-    from records where root_id = $1::uuid and branch_id = g.src
-        and seq > g.lo and seq <= g.hi offset 0) x
-order by x.seq"""
+RECORDS = """select id, branch_id, seq, session_id, turn_id, step_index, role, parent_id,
+    before_hash, after_hash, end_reason, principal, created_at, payload
+from records where root_id = $1::uuid and id = any($2::uuid[])"""
 
 _COUNTS = """count(distinct turn_id) as turns, count(*) as steps,
     count(*) filter (where role = 'agent' and coalesce(end_reason, 'complete') = 'complete')
@@ -159,12 +155,13 @@ class Transcripts:
         return ids
 
     async def records(
-        self, principal: Principal, key: SessionKey, head: Position, *, after: int, until: int
+        self, principal: Principal, key: SessionKey, ids: Sequence[str]
     ) -> Sequence[asyncpg.Record]:
-        """The rows of the same steps, in order, payloads as JSON text."""
+        """The rows of these steps, in any order, payloads as JSON text."""
         del principal
-        args = (key.root_id, head.branch_id, head.seq, after, until)
-        rows: Sequence[asyncpg.Record] = await self._db.run(lambda c: c.fetch(RECORDS, *args))
+        rows: Sequence[asyncpg.Record] = await self._db.run(
+            lambda c: c.fetch(RECORDS, key.root_id, ids)
+        )
         return rows
 
     async def usage(self, principal: Principal, key: SessionKey) -> Usage:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from turnback.api.rest import commands, service, sessions, steps, workflow
+from turnback.api.rest import commands, service, sessions, steps, transcripts, workflow
 
 router = APIRouter()
-for subject in (sessions, commands, steps, workflow, service):
+for subject in (sessions, commands, steps, transcripts, workflow, service):
     router.include_router(subject.router)

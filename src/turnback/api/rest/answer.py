@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any, Literal
 
 import orjson
@@ -46,5 +47,10 @@ def snake(value: dict[str, Any]) -> dict[str, Any]:
             member = [snake(item) for item in member]
         elif name == "usage" and member is not None:
             member = snake(member)
-        renamed[re.sub(r"([A-Z])", lambda m: "_" + m[1].lower(), name)] = member
+        renamed[_snake(name)] = member
     return renamed
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub(r"([A-Z])", lambda m: "_" + m[1].lower(), name)

@@ -7,6 +7,7 @@ from typing import Any
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge
 from turnback.core.principal import LOCAL, Principal
 from turnback.core.values import parse
@@ -25,6 +26,12 @@ def sessions_of(request: Request) -> Sessions:
     """The live sessions of this process."""
     sessions: Sessions = request.app.state.sessions
     return sessions
+
+
+def records_of(request: Request) -> Records:
+    """The records as REST has them."""
+    records: Records = request.app.state.records
+    return records
 
 
 def principal_of(request: Request) -> Principal:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel
 
-from turnback.api import encode
-from turnback.api.rest.answer import PROBLEMS, json_answer, snake
-from turnback.api.rest.request import actor_of, page_size, principal_of, sessions_of
+from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.records import RecordBody
+from turnback.api.rest.request import actor_of, page_size, principal_of, records_of, sessions_of
 from turnback.api.rest.workflow import document
 from turnback.core.lineage import ROOT_ID
-from turnback.store.rows import Record
 
 router = APIRouter(responses=PROBLEMS)
 
 
-def _step(record: Record) -> dict[str, Any]:
-    step = snake(encode.step(record))
-    step["turn_id"] = step.pop("message_id")
-    step["record_index"] = step.pop("step_id")
-    return step
+class StepList(BaseModel):
+    """A page of steps, oldest first; `next_cursor` names the page before, null on the first."""
+
+    steps: list[RecordBody]
+    next_cursor: str | None
 
 
-@router.get("/sessions/{session_id}/steps")
+@router.get("/sessions/{session_id}/steps", response_model=StepList)
 async def steps(
     request: Request,
     session_id: str,
@@ -49,8 +49,9 @@ async def steps(
         found = [step.id for _, step in zip(range(limit + 1), tree.path(start), strict=False)]
         page = found[:limit][::-1]
         cursor = page[0] if len(found) > limit else None
-    records = await sessions_of(request).dao.records(principal_of(request), actor.key, page)
-    return json_answer({"steps": [_step(record) for record in records], "next_cursor": cursor})
+    written = await records_of(request).written(principal_of(request), actor.key, page)
+    steps = [orjson.Fragment(step) for step in written]
+    return json_answer({"steps": steps, "next_cursor": cursor})
 
 
 @router.get("/sessions/{session_id}/steps/{step_id}/workflow")

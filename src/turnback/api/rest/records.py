@@ -1,0 +1,152 @@
+"""A step as REST has it, written once: its bytes are kept while they are read often.
+
+A record never changes, so neither do its bytes. That it is still there, and that the caller may
+read it, is asked of the database before any are given out (lineage.md 5).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import asyncpg
+import orjson
+from pydantic import BaseModel
+
+from turnback.api.rest.answer import snake
+from turnback.core.errors import HistoryMissing
+from turnback.core.lineage import ROOT_ID
+from turnback.core.principal import Principal
+from turnback.store.rows import SessionKey
+from turnback.store.transcripts import Transcripts
+
+SAID = ("messageSource", "toolCalls", "toolResults", "usage")
+"""The members of a payload that are shown after its content, where it has them."""
+
+
+class ToolCallBody(BaseModel):
+    """A tool call as the model made it; `input` is left as the tool was given it."""
+
+    tool_name: str
+    tool_call_id: str
+    input: dict[str, Any]
+
+
+class ToolResultBody(BaseModel):
+    """What a tool call led to."""
+
+    tool_call_id: str
+    output: str
+    is_error: bool
+
+
+class UsageBody(BaseModel):
+    """Tokens of one model call, as its provider counted them."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class RecordBody(BaseModel):
+    """A step. `seq` is its place in the transcript from 1, `record_index` that in its turn."""
+
+    session_id: str
+    turn_id: str
+    record_index: int
+    seq: int
+    id: str
+    parent_id: str
+    timestamp: int
+    role: Literal["user", "agent"]
+    content: str
+    is_begin: bool
+    is_end: bool
+    message_source: Literal["chat", "feedback"] | None = None
+    tool_calls: list[ToolCallBody] | None = None
+    tool_results: list[ToolResultBody] | None = None
+    usage: UsageBody | None = None
+    branch_id: str
+    kind: Literal["prompt", "edit"]
+    end_reason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None
+    effects: list[str]
+    before_hash: str
+    after_hash: str
+    by: str
+
+
+class Records:
+    """The bytes of records by step id: the last used, within `max_bytes`."""
+
+    def __init__(self, transcripts: Transcripts, *, max_bytes: int) -> None:
+        self._transcripts = transcripts
+        self._max_bytes = max_bytes
+        self._size = 0
+        self._held: OrderedDict[str, bytes] = OrderedDict()
+
+    async def written(
+        self, principal: Principal, key: SessionKey, ids: Sequence[str]
+    ) -> list[bytes]:
+        """These steps as JSON, in this order. The caller has found the ids to be readable.
+
+        Raises `HistoryMissing` where one of them is not there.
+        """
+        held = self._held
+        new: dict[str, bytes] = {}
+        if missing := [id_ for id_ in ids if id_ not in held]:
+            for row in await self._transcripts.records(principal, key, missing):
+                new[row["id"]] = _written(row)
+        try:
+            # What was held may have had to make room meanwhile.
+            found = [held[id_] if id_ in held else new[id_] for id_ in ids]
+        except KeyError as error:
+            raise HistoryMissing(
+                "A record of this session is missing from the database; nothing is shown rather "
+                "than a part",
+                step=str(error.args[0]),
+            ) from None
+        for id_ in ids:
+            self._hold(id_, new.get(id_))
+        return found
+
+    def _hold(self, id_: str, written: bytes | None) -> None:
+        if id_ in self._held:
+            self._held.move_to_end(id_)
+        elif written is not None:
+            self._held[id_] = written
+            self._size += len(written)
+            while self._size > self._max_bytes:
+                self._size -= len(self._held.popitem(last=False)[1])
+
+
+def _written(row: asyncpg.Record) -> bytes:
+    payload = orjson.loads(row["payload"])
+    user = row["role"] == "user"
+    step = {
+        "session_id": row["session_id"],
+        "turn_id": row["turn_id"],
+        "record_index": row["step_index"],
+        "seq": row["seq"],
+        "id": row["id"],
+        "parent_id": row["parent_id"] or ROOT_ID,
+        "timestamp": round(row["created_at"].timestamp() * 1000),
+        "role": row["role"],
+        "content": payload["content"],
+        "is_begin": user or row["step_index"] == 1,
+        "is_end": user or row["end_reason"] is not None,
+    }
+    said = {name: payload[name] for name in SAID if name in payload}
+    return orjson.dumps(
+        step
+        | snake(said)
+        | {
+            "branch_id": row["branch_id"],
+            "kind": "edit" if "edits" in payload else "prompt",
+            "end_reason": row["end_reason"],
+            "effects": [],
+            "before_hash": row["before_hash"].hex(),
+            "after_hash": row["after_hash"].hex(),
+            "by": row["principal"],
+        }
+    )

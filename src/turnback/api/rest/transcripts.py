@@ -1,0 +1,206 @@
+"""Transcripts: the records that a reader sees at HEAD, oldest first; and what they come to.
+
+A listing is of one HEAD: its cursors name the one it began at. A page is complete or an error.
+The live session is not asked: the database has all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field
+
+from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.conditions import is_known
+from turnback.api.rest.records import RecordBody
+from turnback.api.rest.request import (
+    Body,
+    body_of,
+    parsed,
+    principal_of,
+    read_object,
+    records_of,
+    sessions_of,
+)
+from turnback.core.errors import BadCursor, BadInput, TranscriptNotReady
+from turnback.core.lineage import Position
+from turnback.store.ids import is_id
+from turnback.store.rows import SessionKey
+from turnback.store.transcripts import TranscriptState
+
+PAGE = 200
+"""Records in a page where no `limit` is named."""
+
+LOOK_AGAIN = 0.05
+"""Seconds between two looks for `min_revision`."""
+
+HIGHEST = 2**31 - 1
+
+router = APIRouter(responses=PROBLEMS)
+
+
+class TranscriptQuery(Body):
+    """Which session's transcript, and which page of it.
+
+    `min_revision` is an `eventSeq` that the reader has been told of: what it reads is no older.
+    """
+
+    session_id: str
+    cursor: Annotated[str, Field(max_length=400)] | None = None
+    limit: Annotated[int, Field(ge=1, strict=True)] | None = None
+    min_revision: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+
+
+class TranscriptPage(BaseModel):
+    """A page, oldest first; `count` records. `next_cursor` is null on the last."""
+
+    session_id: str
+    count: int
+    records: list[RecordBody]
+    next_cursor: str | None
+
+
+class UsageCounts(BaseModel):
+    """What steps come to; tokens are those that the model's provider reported."""
+
+    turns: int
+    steps: int
+    model_calls: int
+    tool_calls: int
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+
+
+class UsageAnswer(BaseModel):
+    """The counts at HEAD, and of every step of the session, reverted ones included."""
+
+    head_id: str
+    revision: int
+    visible: UsageCounts
+    spent: UsageCounts
+
+
+@router.post(
+    "/sessions/transcript/query",
+    response_model=TranscriptPage,
+    openapi_extra=body_of(TranscriptQuery),
+)
+async def query_transcript(request: Request) -> Response:
+    """A page of the effective transcript, oldest first."""
+    body: TranscriptQuery = parsed(TranscriptQuery, await read_object(request))
+    key = await sessions_of(request).dao.key(principal_of(request), body.session_id)
+    state = await _state(request, key, body.min_revision or 0)
+    return await _page(request, key, state, cursor=body.cursor, limit=body.limit)
+
+
+@router.get("/sessions/{session_id}/transcript", response_model=TranscriptPage)
+async def get_transcript(
+    request: Request,
+    session_id: str,
+    cursor: Annotated[str | None, Query(max_length=400)] = None,
+    limit: Annotated[int | None, Query(ge=1)] = None,
+) -> Response:
+    """A page of the effective transcript, oldest first; 304 where `If-None-Match` has its tag."""
+    key = await sessions_of(request).dao.key(principal_of(request), session_id)
+    state = await _state(request, key, 0)
+    etag = f'"{state.head.step_id}.{state.revision}.{state.family_epoch}"'
+    if is_known(request, etag):
+        return Response(status_code=304, headers={"etag": etag})
+    return await _page(request, key, state, cursor=cursor, limit=limit, etag=etag)
+
+
+@router.get("/sessions/{session_id}/usage", response_model=UsageAnswer)
+async def get_usage(request: Request, session_id: str) -> Response:
+    """What the visible steps come to, and every step of the session."""
+    dao, principal = sessions_of(request).dao, principal_of(request)
+    key = await dao.key(principal, session_id)
+    return json_answer(asdict(await dao.transcripts.usage(principal, key)))
+
+
+async def _state(request: Request, key: SessionKey, min_revision: int) -> TranscriptState:
+    """The session now, or as soon as it has come to `min_revision`."""
+    sessions, principal = sessions_of(request), principal_of(request)
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + sessions.settings.transcript_wait
+    while True:
+        state = await sessions.dao.transcripts.state(principal, key)
+        if state.revision >= min_revision:
+            return state
+        if loop.time() >= deadline:
+            raise TranscriptNotReady(
+                f"The session is at revision {state.revision}, and not at {min_revision} yet; "
+                "ask again in a moment",
+                revision=state.revision,
+            )
+        await asyncio.sleep(LOOK_AGAIN)
+
+
+async def _page(
+    request: Request,
+    key: SessionKey,
+    state: TranscriptState,
+    *,
+    cursor: str | None,
+    limit: int | None,
+    etag: str | None = None,
+) -> Response:
+    sessions, principal = sessions_of(request), principal_of(request)
+    most = sessions.settings.transcript_limit
+    if limit is not None and limit > most:
+        raise BadInput(
+            f"A page may have {most} records (`transcript_limit`)",
+            limit="transcript_limit",
+            value=most,
+        )
+    head, after = state.head, 0
+    if cursor is not None:
+        head, after = await _place(request, key, cursor)
+    until = min(head.seq, after + (limit or min(PAGE, most)))
+    ids = await sessions.dao.transcripts.path(principal, key, head, after=after, until=until)
+    written = b",".join(await records_of(request).written(principal, key, ids))
+    next_cursor = _cursor(key, head, until) if until < head.seq else None
+    body = b'{"session_id":%b,"count":%d,"records":[%b],"next_cursor":%b}' % (
+        orjson.dumps(key.id),
+        len(ids),
+        written,
+        orjson.dumps(next_cursor),
+    )
+    headers = {} if etag is None else {"etag": etag}
+    return Response(body, media_type="application/json", headers=headers)
+
+
+# -- cursors: the session, the HEAD that the listing is of, and the last record given
+
+
+def _cursor(key: SessionKey, head: Position, after: int) -> str:
+    packed = orjson.dumps([key.id, head.branch_id, head.seq, after])
+    return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
+
+
+async def _place(request: Request, key: SessionKey, cursor: str) -> tuple[Position, int]:
+    found = _unpacked(cursor)
+    if found is not None and found[0] == key.id:
+        _, branch_id, seq, after = found
+        dao, principal = sessions_of(request).dao, principal_of(request)
+        head = await dao.transcripts.head(principal, key, branch_id, seq)
+        if head is not None:
+            return head, after
+    raise BadCursor("`cursor` is not one of this transcript's; begin again without it")
+
+
+def _unpacked(cursor: str) -> tuple[str, str, int, int] | None:
+    try:
+        padded = cursor.encode() + b"=" * (-len(cursor) % 4)
+        found: Any = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        session_id, branch_id, seq, after = found
+    except (ValueError, TypeError):
+        return None
+    texts = isinstance(session_id, str) and isinstance(branch_id, str) and is_id(branch_id)
+    numbers = type(seq) is int and type(after) is int and 0 <= after < seq <= HIGHEST
+    return (session_id, branch_id, seq, after) if texts and numbers else None
