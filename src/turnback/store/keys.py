@@ -80,7 +80,8 @@ class IdempotencyKeys:
     ) -> Claim:
         """Claim a key for a request; end with `release`, unless it was answered before.
 
-        A claim of a process that is gone, or that is older than `expiry` seconds, is taken over.
+        A claim of a process whose lock is free, or that is older than `expiry` seconds, is taken
+        over: too early would do no harm, since the work is done under the reserved id.
         Raises `KeyTaken` where the key was used for another request, `KeyRunning` where the same
         request is being answered, `DatabaseUnavailable`.
         """
