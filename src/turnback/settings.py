@@ -123,6 +123,8 @@ class Settings(BaseSettings):
     """Nesting of a workflow's document and of tool arguments."""
     max_edits: Positive = 1_000
     """Edits in one command."""
+    max_kept_edits: Positive = 200
+    """Turns of people's edits that one revert makes again (`keepEdits`)."""
     command_queue: Positive = 100
     """Commands that wait for one session."""
     session_idle_timeout: Seconds = 300.0
@@ -171,6 +173,8 @@ class Settings(BaseSettings):
     """Steps in a v1 snapshot; older ones are fetched in pages."""
     branch_choices: Positive = 100
     """Lines named where lines part, the newest of them."""
+    preview_turns: Positive = 200
+    """Turns named in the preview of a revert, the newest of them."""
     page_limit: Positive = 500
     """Rows in a REST page."""
     transcript_limit: Positive = 1_000

@@ -168,7 +168,6 @@ async def test_what_is_for_v1_is_unknown_to_a_base_client(server: Server) -> Non
         ("Undo", {"planId": "p"}),
         ("Acknowledge", {"residueId": "r"}),
         ("Revert", {"messageId": "m", "effects": "undo"}),
-        ("Revert", {"messageId": "m", "keepEdits": True}),
         ("Prompt", {"content": "x", "attachmentIds": ["a"]}),
     ],
 )

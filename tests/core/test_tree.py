@@ -21,13 +21,18 @@ from turnback.core.tree import (
     NewIds,
     RedoCleared,
     RedoPushed,
+    Role,
     State,
     StateChanged,
+    Step,
     StepAppended,
     Tree,
     TurnKind,
     TurnStatus,
 )
+
+IDS = NewIds("t", "s", "b")
+STEP = Step("step-1", "branch-1", 1, ROOT_ID, "turn-1", 0, Role.USER, "wf-initial", "wf-initial")
 
 
 class Driver:
@@ -44,7 +49,7 @@ class Driver:
 
     def prompt(self, *answers: str, end: EndReason = EndReason.COMPLETE) -> str:
         ids = self.new()
-        self.tree.apply(self.tree.prompt(ids))
+        self.tree.apply(self.tree.prompt(ids, by="local"))
         for at, after in enumerate(answers, 1):
             last = at == len(answers)
             self.answer(after, end if last else None)
@@ -55,10 +60,16 @@ class Driver:
         self.tree.apply(self.tree.append(step_id, after, end))
         return step_id
 
-    def edit(self, after: str) -> str:
+    def edit(self, after: str, by: str = "local") -> str:
         ids = self.new()
-        self.tree.apply(self.tree.edit(ids, after))
+        self.tree.apply(self.tree.edit(ids, after, by=by))
         return ids.turn
+
+    def keep(self, turn: str, after: str) -> str:
+        ids = self.new()
+        first = self.tree.turn_on_path(turn)
+        self.tree.apply(self.tree.revert_keeping(first, ids, after, by="local"))
+        return ids.step
 
     def do(self, command: str, *args: str, **options: bool) -> None:
         self.tree.apply(getattr(self.tree, command)(*args, **options))
@@ -69,7 +80,7 @@ class Driver:
 
 def test_a_prompt_tells_the_state_first_and_then_the_users_step() -> None:
     driver = Driver()
-    events = driver.tree.prompt(driver.new())
+    events = driver.tree.prompt(driver.new(), by="local")
     told = [e for e in events if isinstance(e, StateChanged | StepAppended)]
     assert [type(e) for e in told] == [StateChanged, StepAppended]
     assert told[0] == StateChanged(State.GENERATING)
@@ -215,6 +226,77 @@ def test_an_edit_is_a_turn_that_can_be_reverted_and_redone() -> None:
     assert driver.tree.workflow == "wf-edited"
 
 
+def test_a_revert_that_keeps_edits_is_one_edit_on_the_new_head_with_nothing_to_redo() -> None:
+    driver = Driver()
+    first, second = driver.prompt("wf-1"), driver.prompt("wf-2")
+    parting = driver.tree.turns[second].first.step_id
+    driver.edit("wf-3")
+    old = driver.tree.head.step_id
+    driver.do("revert_step", old)  # so that there is something to redo, which then is not
+    step = driver.keep(second, "wf-kept")
+    kept = driver.tree.steps[step]
+    assert driver.visible()[-1] == driver.tree.head.step_id == step
+    assert kept.parent_id == driver.tree.steps[parting].parent_id
+    assert (kept.before, kept.after, driver.tree.workflow) == ("wf-1", "wf-kept", "wf-kept")
+    assert kept.branch_id not in (driver.tree.steps[parting].branch_id, None)
+    assert (driver.tree.can_redo, driver.tree.state) == (False, State.AVAILABLE)
+    turn = driver.tree.turns[kept.turn_id]
+    assert (turn.kind, turn.status, turn.by) == (TurnKind.EDIT, TurnStatus.COMPLETE, "local")
+    assert turn.effective_index == driver.tree.turns[first].effective_index + 1
+    driver.do("checkout", old)
+    assert driver.tree.workflow == "wf-3"
+
+
+def test_a_revert_that_keeps_edits_tells_of_both_moves_and_its_step_between_them() -> None:
+    driver = Driver()
+    turn = driver.prompt("wf-1")
+    ids = driver.new()
+    events = driver.tree.revert_keeping(driver.tree.turn_on_path(turn), ids, "wf-k", by="ann")
+    told = [e for e in events if isinstance(e, HeadMoved | StepAppended)]
+    assert told[0] == HeadMoved(ROOT, "wf-initial", Cause.REVERT)
+    assert isinstance(told[1], StepAppended)
+    assert told[2] == HeadMoved(told[1].step.position, "wf-k", Cause.EDIT)
+    assert not any(isinstance(e, RedoPushed | RedoCleared) for e in events)
+
+
+def test_a_revert_that_keeps_edits_minds_the_limit_of_branches() -> None:
+    driver = Driver(max_branch_segments=1)
+    driver.prompt("wf-1")
+    turn = driver.prompt("wf-2")
+    with pytest.raises(errors.BranchLimit):
+        driver.keep(turn, "wf-kept")
+
+
+def test_the_turns_that_a_revert_takes_back_are_those_from_the_cut_on() -> None:
+    driver = Driver()
+    first = driver.prompt("wf-1", "wf-2", "wf-3")
+    cut = driver.visible()[2]
+    mine, theirs = driver.edit("wf-4"), driver.edit("wf-5", by="ann")
+    last = driver.prompt("wf-6")
+    since = driver.tree.turns_since(driver.tree.step(cut))
+    assert [(turn.id, steps) for turn, steps in since] == [
+        (last, 2), (theirs, 1), (mine, 1), (first, 2),
+    ]  # fmt: skip
+    assert [turn.id for turn, _ in driver.tree.turns_since(driver.tree.turn_on_path(last))] == [
+        last
+    ]
+
+
+def test_a_revert_crosses_the_edits_of_others_and_of_nobody_else() -> None:
+    driver = Driver()
+    first = driver.prompt("wf-1")
+    before = driver.edit("wf-2", by="ann")
+    second = driver.prompt("wf-3")
+    mine, anns, bobs = (driver.edit(f"wf-{n}", by=n) for n in ("local", "ann", "bob"))
+    crossed = [
+        [turn.id for turn in driver.tree.crossed(driver.tree.turn_on_path(turn), by=by)]
+        for turn, by in ((second, "local"), (second, "ann"), (first, "local"), (bobs, "bob"))
+    ]
+    assert crossed == [[anns, bobs], [mine, bobs], [before, anns, bobs], []]
+    edits = driver.tree.edits_since(driver.tree.turn_on_path(first))
+    assert [turn.id for turn in edits] == [before, mine, anns, bobs]
+
+
 @pytest.mark.parametrize("stopping", [False, True])
 @pytest.mark.parametrize(
     ("command", "args", "sentence"),
@@ -223,8 +305,9 @@ def test_an_edit_is_a_turn_that_can_be_reverted_and_redone() -> None:
         ("revert_step", ("step-1",), "Cannot revert while the agent is busy"),
         ("redo", (), "Cannot redo while the agent is busy"),
         ("checkout", (ROOT_ID,), "Cannot check out while the agent is busy"),
-        ("edit", (NewIds("t", "s", "b"), "wf"), "Cannot edit while the agent is busy"),
-        ("prompt", (NewIds("t", "s", "b"),), "busy"),
+        ("edit", (IDS, "wf"), "Cannot edit while the agent is busy"),
+        ("prompt", (IDS,), "busy"),
+        ("revert_keeping", (STEP, IDS, "wf"), "Cannot revert while the agent is busy"),
     ],
 )
 def test_a_busy_session_refuses_whatever_moves_head(
@@ -235,8 +318,9 @@ def test_a_busy_session_refuses_whatever_moves_head(
     if stopping:
         driver.do("stop")
     before = copy.deepcopy(driver.tree)
+    by = {"by": "local"} if IDS in args else {}
     with pytest.raises(errors.Busy, match=sentence):
-        getattr(driver.tree, command)(*args)
+        getattr(driver.tree, command)(*args, **by)
     assert driver.tree == before
 
 
@@ -309,7 +393,7 @@ def test_a_session_that_has_parted_too_often_says_to_go_on_in_a_new_one() -> Non
     turn = driver.prompt("wf-last")
     driver.do("revert", turn)
     with pytest.raises(errors.BranchLimit, match="new session"):
-        driver.tree.prompt(driver.new())
+        driver.tree.prompt(driver.new(), by="local")
 
 
 def test_a_revert_says_where_from_and_a_checkout_clears() -> None:
@@ -335,6 +419,13 @@ def check(driver: Driver, model: Model) -> None:
         path[-1] if path else ROOT_ID for path in model.redo
     ]
     assert (tree.state is not State.AVAILABLE) == model.busy
+    for step_id in model.path[-7::3]:
+        step = tree.step_on_path(step_id)
+        since = [(turn.id, steps) for turn, steps in tree.turns_since(step)]
+        assert since[::-1] == model.turns_from(step_id)
+        for by in ("local", "ann"):
+            theirs = [turn.id for turn in tree.crossed(step, by=by)]
+            assert theirs == [turn for turn, _ in since[::-1] if model.edits.get(turn, by) != by]
     segments = list(lineage.segments_at(tree.branches, tree.head))[::-1]
     by_place = {(s.branch_id, s.seq): s.id for s in tree.steps.values()}
     read = [by_place[g.source, seq] for g in segments for seq in range(g.lo + 1, g.hi + 1)]
@@ -346,7 +437,7 @@ def step_once(driver: Driver, model: Model, rng: random.Random) -> None:
     tree = driver.tree
     command = rng.choice(
         ["prompt", "answer", "answer", "end", "edit", "revert", "revert", "step", "redo", "redo",
-         "all", "checkout", "stop"]
+         "all", "checkout", "stop", "keep"]
     )  # fmt: skip
     before = copy.deepcopy(tree) if rng.random() < 0.1 else None
     after = f"wf-{rng.randrange(1000)}"
@@ -354,7 +445,7 @@ def step_once(driver: Driver, model: Model, rng: random.Random) -> None:
     try:
         match command:
             case "prompt":
-                tree.apply(tree.prompt(ids))
+                tree.apply(tree.prompt(ids, by="local"))
                 model.start(ids.step, ids.turn, model.workflow)
                 model.busy = True
             case "answer" | "end":
@@ -365,8 +456,18 @@ def step_once(driver: Driver, model: Model, rng: random.Random) -> None:
                 model.add(ids.step, turn, after)
                 model.busy = end is None
             case "edit":
-                tree.apply(tree.edit(ids, after))
+                by = rng.choice(["local", "ann"])
+                tree.apply(tree.edit(ids, after, by=by))
                 model.start(ids.step, ids.turn, after)
+                model.edits[ids.turn] = by
+            case "keep":
+                step = rng.choice([*tree.steps, "nothing"])
+                visible = step in model.path
+                tree.apply(tree.revert_keeping(tree.step_on_path(step), ids, after, by="local"))
+                assert visible
+                model.cut(step)
+                model.start(ids.step, ids.turn, after)
+                model.edits[ids.turn] = "local"
             case "revert":
                 turn = rng.choice([*tree.turns, "nothing"])
                 first = model.first_of(turn)
@@ -394,7 +495,7 @@ def step_once(driver: Driver, model: Model, rng: random.Random) -> None:
                 tree.apply(tree.stop())
     except errors.TurnbackError:
         assert before is None or tree == before
-        if command in ("revert", "step") and not model.busy:
+        if command in ("revert", "step", "keep") and not model.busy:
             named = turn if command == "revert" else step
             assert model.first_of(named) is None if command == "revert" else not visible
         if command in ("redo", "all") and not model.busy:

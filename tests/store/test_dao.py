@@ -110,7 +110,7 @@ async def test_a_prompt_its_answer_a_revert_and_a_redo_are_read_back_whole(dao: 
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
     turn = ids()
-    events = tree.prompt(turn, key="k1")
+    events = tree.prompt(turn, key="k1", by="local")
     done = await dao.commit(commit(key, Idle(0, claims=True), events, node_id=dao.node_id))
     assert done is not None
     assert (done.revision, done.state, done.fence) == (2, State.GENERATING, 1)
@@ -135,7 +135,7 @@ async def test_a_prompt_its_answer_a_revert_and_a_redo_are_read_back_whole(dao: 
 async def test_a_commit_whose_guard_does_not_hold_writes_nothing(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
-    events = tree.prompt(ids())
+    events = tree.prompt(ids(), by="local")
     for guard in (Idle(7, claims=True), Holder(0, new_id()), Generating(), Takeover(0, new_id())):
         assert await dao.commit(commit(key, guard, events, node_id=dao.node_id)) is None
     stored = await dao.load(LOCAL, key.id)
@@ -145,7 +145,7 @@ async def test_a_commit_whose_guard_does_not_hold_writes_nothing(dao: Dao) -> No
 async def test_a_fence_that_was_raised_keeps_the_old_holder_from_writing(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
-    events = tree.prompt(ids())
+    events = tree.prompt(ids(), by="local")
     await dao.commit(commit(key, Idle(0, claims=True), events, node_id=dao.node_id))
     tree.apply(events)
     interrupted = tree.append(new_id(), tree.workflow, EndReason.INTERRUPTED)
@@ -167,10 +167,10 @@ async def test_a_request_id_and_a_turn_key_are_taken_once(dao: Dao) -> None:
     assert (await dao.session(LOCAL, key.id)).name == "A"
     assert await dao.answered(Principal("another", "local"), key, "r1") is None
 
-    first = tree.edit(ids(), EMPTY.hash, key="once")
+    first = tree.edit(ids(), EMPTY.hash, key="once", by="local")
     revision = (await dao.session(LOCAL, key.id)).revision
     assert await dao.commit(commit(key, Idle(revision), first)) is not None
-    again = tree.edit(ids(), EMPTY.hash, key="once")
+    again = tree.edit(ids(), EMPTY.hash, key="once", by="local")
     revision = (await dao.session(LOCAL, key.id)).revision
     with pytest.raises(TurnKeyTaken):
         await dao.commit(commit(key, Idle(revision), again))
@@ -180,17 +180,17 @@ async def test_another_record_with_the_same_id_is_a_conflict(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
     named = ids()
-    events = tree.edit(named, EMPTY.hash)
+    events = tree.edit(named, EMPTY.hash, by="local")
     await dao.commit(commit(key, Idle(0), events))
     again = replace(named, turn=new_id(), branch=new_id())
     with pytest.raises(RecordConflict):
-        await dao.commit(commit(key, Alive(), tree.edit(again, EMPTY.hash)))
+        await dao.commit(commit(key, Alive(), tree.edit(again, EMPTY.hash, by="local")))
 
 
 async def test_whether_a_commit_was_made_can_be_looked_up(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
-    made = commit(key, Idle(0), tree.edit(ids(), EMPTY.hash))
+    made = commit(key, Idle(0), tree.edit(ids(), EMPTY.hash, by="local"))
     assert not await dao.was_committed(made, since=0)
     await dao.commit(made)
     assert await dao.was_committed(made, since=0)
@@ -226,7 +226,7 @@ async def test_a_damaged_blob_harms_only_the_snapshots_that_hold_it(
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
     other = load({"operators": [], "damaged": True}, max_bytes=10**6, max_depth=50)
-    events = tree.edit(ids(), other.hash)
+    events = tree.edit(ids(), other.hash, by="local")
     await dao.commit(commit(key, Idle(0), events, blobs=other.blobs(since=EMPTY)))
     async with database.connection() as connection:
         await connection.execute(
@@ -286,7 +286,7 @@ async def test_trimmed_events_are_gone_and_the_floor_says_so(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
     for _ in range(4):
-        events = tree.edit(ids(), EMPTY.hash)
+        events = tree.edit(ids(), EMPTY.hash, by="local")
         revision = (await dao.session(LOCAL, key.id)).revision
         await dao.commit(commit(key, Idle(revision), events))
         tree.apply(events)
@@ -303,7 +303,7 @@ async def test_events_older_than_the_days_kept_are_dropped_too(
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
     for _ in range(2):
-        events = tree.edit(ids(), EMPTY.hash)
+        events = tree.edit(ids(), EMPTY.hash, by="local")
         revision = (await dao.session(LOCAL, key.id)).revision
         await dao.commit(commit(key, Idle(revision), events))
         tree.apply(events)

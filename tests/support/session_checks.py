@@ -53,7 +53,9 @@ async def check_snapshots(server: Server, session: str, model: Model, settings: 
     assert frame["stepsCursor"] == (shown[0] if cut else None)
     assert (frame["state"], frame["headId"], frame["eventSeq"]) == (now.state, now.head, now.seq)
     assert (frame["canRedo"], frame["redoDepth"]) == (bool(now.redo), len(now.redo))
-    assert (frame["name"], frame["partial"]) == (now.name, None)
+    assert frame["redoId"] == (now.redo[-1][-1] if now.redo else None)
+    assert (frame["name"], frame["archived"]) == (now.name, now.archived)
+    assert frame["partial"] is None
     assert canonical(frame["workflowContent"]) == model.texts[now.head]
     from_ = [model.steps[shown[0]]["parentId"] if shown else ROOT, *shown]
     assert frame["branches"] == _partings(model, from_, settings.branch_choices)

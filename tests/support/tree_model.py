@@ -18,6 +18,7 @@ class Model:
     paths: dict[str, list[str]] = field(default_factory=dict)
     after: dict[str, str] = field(default_factory=dict)
     turn_of: dict[str, str] = field(default_factory=dict)
+    edits: dict[str, str] = field(default_factory=dict)  # turns of people's edits: who
     redo: list[list[str]] = field(default_factory=list)
     busy: bool = False
 
@@ -42,3 +43,11 @@ class Model:
     def first_of(self, turn: str) -> str | None:
         mine = [step for step in self.turn_of if self.turn_of[step] == turn]
         return mine[0] if mine and mine[0] in self.path else None
+
+    def turns_from(self, step: str) -> list[tuple[str, int]]:
+        """The turns of the visible steps from `step` on, each with how many of those."""
+        found: dict[str, int] = {}
+        for visible in self.path[self.path.index(step) :]:
+            turn = self.turn_of[visible]
+            found[turn] = found.get(turn, 0) + 1
+        return list(found.items())

@@ -322,6 +322,7 @@ export type WsServerHeadChangeEvent = {
   workflowContent: Record<string, unknown> | null;
   canRedo: boolean;
   redoDepth: number;
+  redoId: string | null;
   cause: "revert" | "redo" | "checkout" | "edit";
   by: string;
   effectsOutOfStep: Record<string, unknown>[];
@@ -346,8 +347,10 @@ export type WsServerSnapshotEvent = {
   eventSeq: number;
   streamEpoch: string;
   name: string;
+  archived: boolean;
   branches: PartingFrame[];
   redoDepth: number;
+  redoId: string | null;
   stepsCursor: string | null;
   partial: PartialFrame | null;
   pendingAction: null;

@@ -60,7 +60,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 else base_step(told.record, before=told.before, after=told.after)
             )
             return {"type": "WsServerStepEvent", "step": written} | plus
-        case HeadChanged(head_id, _, redo_depth, cause, by):
+        case HeadChanged(head_id, _, redo_depth, redo_id, cause, by):
             return (
                 {
                     "type": "WsServerHeadChangeEvent",
@@ -68,7 +68,8 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                     "workflowContent": content(told.after),
                     "canRedo": redo_depth > 0,
                 }
-                | _only(v1, redoDepth=redo_depth, cause=cause, by=by, effectsOutOfStep=[])
+                | _only(v1, redoDepth=redo_depth, redoId=redo_id)
+                | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
                 | plus
             )
         case SessionChanged(change, name, archived):
@@ -121,8 +122,10 @@ def snapshot(
         "eventSeq": view.revision,
         "streamEpoch": epoch,
         "name": view.name,
+        "archived": view.archived,
         "branches": branches,
         "redoDepth": view.redo_depth,
+        "redoId": view.redo_id,
         "stepsCursor": view.path[0].id if view.older else None,
         "partial": None,
         "pendingAction": None,

@@ -114,6 +114,9 @@ BASE_TYPES = frozenset(
         "WsClientRedoCommand",
     }
 )
+BASE_FIELDS = frozenset({"type", "content", "messageSource", "messageId"})
+"""What is read of a base client's frame; whatever else it holds means nothing there."""
+
 V1_TYPES = BASE_TYPES | {"WsClientCheckoutCommand", "WsClientEditWorkflowCommand"}
 LATER_TYPES = frozenset(
     {"WsClientApproveCommand", "WsClientUndoCommand", "WsClientAcknowledgeCommand"}
@@ -146,8 +149,10 @@ def parse_object(frame: object, *, principal: Principal, v1: bool, max_edits: in
     request_id = _named(frame)
     try:
         _check_held(frame)
+        if not v1:
+            frame = {name: value for name, value in frame.items() if name in BASE_FIELDS}
         model = _validated(frame, V1_TYPES if v1 else BASE_TYPES, v1=v1)
-        command = _command(model, max_edits=max_edits)
+        command = _command(model, v1=v1, max_edits=max_edits)
     except TurnbackError as error:
         raise Unparsed(error, request_id) from None
     return Asked(
@@ -205,7 +210,7 @@ def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any
         ) from None
 
 
-def _command(model: Any, *, max_edits: int) -> Command:
+def _command(model: Any, *, v1: bool, max_edits: int) -> Command:
     match model:
         case WsClientPromptCommand():
             if model.attachmentIds:
@@ -216,11 +221,11 @@ def _command(model: Any, *, max_edits: int) -> Command:
         case WsClientRevertCommand():
             if model.effects == "undo" or model.planId:
                 raise NotAvailable("This server does not undo effects yet; see `/capabilities`")
-            if model.keepEdits:
-                raise NotAvailable("This server does not offer `keepEdits`; see `/capabilities`")
+            # A base client asks its user itself (protocol.md, rules of HEAD).
+            confirm, keep_edits = bool(model.confirm) or not v1, bool(model.keepEdits)
             if model.stepId is not None:
-                return RevertStep(model.stepId)
-            return RevertTurn(model.messageId or "")
+                return RevertStep(model.stepId, confirm, keep_edits)
+            return RevertTurn(model.messageId or "", confirm, keep_edits)
         case WsClientRedoCommand():
             return Redo(model.all)
         case WsClientCheckoutCommand():
@@ -322,8 +327,10 @@ class WsServerSnapshotEvent(_Frame):
     eventSeq: int
     streamEpoch: str
     name: str
+    archived: bool
     branches: list[PartingFrame]
     redoDepth: int
+    redoId: str | None
     stepsCursor: str | None
     partial: PartialFrame | None
     pendingAction: None
@@ -354,6 +361,7 @@ class WsServerHeadChangeEvent(_Frame):
     workflowContent: dict[str, Any] | None
     canRedo: bool
     redoDepth: int
+    redoId: str | None
     cause: Literal["revert", "redo", "checkout", "edit"]
     by: str
     effectsOutOfStep: list[dict[str, Any]]

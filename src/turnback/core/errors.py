@@ -6,7 +6,8 @@ what a program needs (never a secret, never bytes of another session).
 
     TurnbackError
       Refusal              the command cannot be carried out now; nothing has changed
-        Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, RequestConflict,
+        Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, ConfirmationRequired,
+        RequestConflict,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady
       NotFound             in the words for what does not exist
@@ -80,6 +81,12 @@ class EditConflict(Refusal):
     """Something that the edit touches has changed since its base; data: base, theirs, yours."""
 
     code = "edit_conflict"
+
+
+class ConfirmationRequired(Refusal):
+    """A revert that would take back what another person edited; data: `edits`, and how many."""
+
+    code = "confirmation_required"
 
 
 class RequestConflict(Refusal):

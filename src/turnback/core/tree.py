@@ -12,7 +12,7 @@ store's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
 
@@ -123,13 +123,17 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A turn. `effective_index` counts those before it on its path; `first` is a record."""
+    """A turn, begun by the principal `by`.
+
+    `effective_index` counts those before it on its path; `first` is a record.
+    """
 
     id: str
     kind: TurnKind
     status: TurnStatus
     first: Position
     effective_index: int
+    by: str
     key: str | None = None
 
 
@@ -284,6 +288,44 @@ class Tree:
             yield step
             step_id = step.parent_id
 
+    def turn_on_path(self, turn_id: str) -> Step:
+        """The first step of a turn on the path to HEAD. Raises `UnknownTurn`, `NotOnPath`."""
+        first = self.steps[self.turn(turn_id).first.step_id]
+        if not self.is_visible(first):
+            raise NotOnPath("Turn is not on the current conversation path")
+        return first
+
+    def step_on_path(self, step_id: str) -> Step:
+        """A step on the path to HEAD. Raises `UnknownStep`, `NotOnPath`."""
+        step = self.step(step_id)
+        if not self.is_visible(step):
+            raise NotOnPath("Step is not on the current conversation path")
+        return step
+
+    def turns_since(self, step: Step) -> Iterator[tuple[Turn, int]]:
+        """The turns that a revert to before a `step` on the path takes back, newest first.
+
+        Each with how many of its steps: of one that is cut in the middle, those after the cut.
+        """
+        tip = self.head
+        while tip.seq >= step.seq:
+            turn = self.turns[self.steps[tip.step_id].turn_id]
+            lowest = max(turn.first.seq, step.seq)
+            yield turn, tip.seq - lowest + 1
+            tip = self.position(self.steps[turn.first.step_id].parent_id)
+
+    def edits_since(self, step: Step) -> list[Turn]:
+        """The people's edits among `turns_since`, oldest first."""
+        found = [turn for turn, _ in self.turns_since(step) if turn.kind is TurnKind.EDIT]
+        return found[::-1]
+
+    def crossed(self, step: Step, *, by: str) -> list[Turn]:
+        """The edits of others that a revert by `by` to before `step` takes back, oldest first.
+
+        One that crosses any needs to be confirmed (protocol.md, rules of HEAD).
+        """
+        return [turn for turn in self.edits_since(step) if turn.by != by]
+
     def tip(self, step_id: str) -> str:
         """The end of the newest line that goes through `step_id`."""
         while following := self.children.get(step_id):
@@ -300,28 +342,26 @@ class Tree:
                 headId=self.head.step_id,
             )
 
-    def prompt(self, ids: NewIds, *, key: str | None = None) -> tuple[Event, ...]:
-        """A user's message: its turn and record, and a run that owns the session."""
+    def prompt(self, ids: NewIds, *, by: str, key: str | None = None) -> tuple[Event, ...]:
+        """A message of the user `by`: its turn and record, and a run that owns the session."""
         self._refuse_while_busy(
             "The agent is busy with another prompt; wait for its end or stop it"
         )
+        first = self._first_step(self.head, ids, self.workflow, None)
+        turn = self._turn(first.step, TurnKind.PROMPT, TurnStatus.RUNNING, by, key)
         return (
             *self._clear_redo(),
-            *self._start_turn(ids, TurnKind.PROMPT, TurnStatus.RUNNING, self.workflow, key),
+            *self._start(self.head, ids, turn),
             StateChanged(State.GENERATING),
-            self._first_step(ids, self.workflow, None),
+            first,
         )
 
-    def edit(self, ids: NewIds, after: str, *, key: str | None = None) -> tuple[Event, ...]:
-        """A person's own edit of the canvas, which leads to the workflow `after`."""
+    def edit(
+        self, ids: NewIds, after: str, *, by: str, key: str | None = None
+    ) -> tuple[Event, ...]:
+        """The canvas edit of the person `by`, which leads to the workflow `after`."""
         self._refuse_while_busy("Cannot edit while the agent is busy")
-        appended = self._first_step(ids, after, EndReason.COMPLETE)
-        return (
-            *self._clear_redo(),
-            *self._start_turn(ids, TurnKind.EDIT, TurnStatus.COMPLETE, after, key),
-            appended,
-            HeadMoved(appended.step.position, after, Cause.EDIT),
-        )
+        return (*self._clear_redo(), *self._edited(self.head, ids, after, by, key))
 
     def append(self, step_id: str, after: str, end: EndReason | None) -> tuple[Event, ...]:
         """The running turn's next agent step; with `end` the turn's last."""
@@ -355,18 +395,26 @@ class Tree:
     def revert(self, turn_id: str) -> tuple[Event, ...]:
         """HEAD to before a turn on the path; the old HEAD goes on the redo stack."""
         self._refuse_while_busy("Cannot revert while the agent is busy")
-        first = self.steps[self.turn(turn_id).first.step_id]
-        if not self.is_visible(first):
-            raise NotOnPath("Turn is not on the current conversation path")
-        return self._back_before(first)
+        return self._back_before(self.turn_on_path(turn_id))
 
     def revert_step(self, step_id: str) -> tuple[Event, ...]:
         """HEAD to before a step on the path; the old HEAD goes on the redo stack."""
         self._refuse_while_busy("Cannot revert while the agent is busy")
-        step = self.step(step_id)
-        if not self.is_visible(step):
-            raise NotOnPath("Step is not on the current conversation path")
-        return self._back_before(step)
+        return self._back_before(self.step_on_path(step_id))
+
+    def revert_keeping(self, step: Step, ids: NewIds, after: str, *, by: str) -> tuple[Event, ...]:
+        """HEAD to before a `step` on the path, and there one edit, which leads to `after`.
+
+        The edit holds what people edited in the turns taken back, and clears redo as every edit
+        does; the old line stays as a branch (protocol.md, rules of HEAD).
+        """
+        self._refuse_while_busy("Cannot revert while the agent is busy")
+        before = self.position(step.parent_id)
+        return (
+            *self._clear_redo(),
+            HeadMoved(before, step.before, Cause.REVERT),
+            *self._edited(before, ids, after, by, None),
+        )
 
     def redo(self, *, all_: bool = False) -> tuple[Event, ...]:
         """HEAD to where the last revert left from; with `all_`, the first of those to redo."""
@@ -414,10 +462,7 @@ class Tree:
             case TurnStarted(turn):
                 self._hold_turn(turn)
             case TurnEnded(turn_id, status):
-                turn = self.turns[turn_id]
-                self.turns[turn_id] = Turn(
-                    turn.id, turn.kind, status, turn.first, turn.effective_index, turn.key
-                )
+                self.turns[turn_id] = replace(self.turns[turn_id], status=status)
                 self.running = None
             case StateChanged(state):
                 self.state = state
@@ -457,25 +502,46 @@ class Tree:
     def _clear_redo(self) -> tuple[Event, ...]:
         return (RedoCleared(),) if self.redo_stack else ()
 
-    def _extends(self) -> bool:
-        """Whether a new record goes on HEAD's branch (lineage.md 1)."""
-        branch_id = self.head.branch_id
+    def _extends(self, head: Position) -> bool:
+        """Whether a record that follows `head` goes on its branch (lineage.md 1)."""
         return (
-            branch_id is not None
-            and self.branches[branch_id].session_id == self.session_id
-            and self.newest[branch_id] == self.head.seq
+            head.branch_id is not None
+            and self.branches[head.branch_id].session_id == self.session_id
+            and self.newest[head.branch_id] == head.seq
         )
 
-    def _start_turn(
-        self, ids: NewIds, kind: TurnKind, status: TurnStatus, after: str, key: str | None
-    ) -> tuple[Event, ...]:
-        first = self._first_step(ids, after, None).step.position
-        turn = Turn(ids.turn, kind, status, first, self._next_index(), key)
-        if self._extends():
-            return (TurnStarted(turn),)
-        branch = branch_off(
-            self.branches, self.head, branch_id=ids.branch, session_id=self.session_id
+    def _first_step(
+        self, head: Position, ids: NewIds, after: str, end: EndReason | None
+    ) -> StepAppended:
+        branch_id = head.branch_id if self._extends(head) else None
+        return StepAppended(
+            Step(
+                id=ids.step,
+                branch_id=branch_id or ids.branch,
+                seq=head.seq + 1,
+                parent_id=head.step_id,
+                turn_id=ids.turn,
+                index=0,
+                role=Role.USER,
+                before=self.workflow_at(head.step_id),
+                after=after,
+                end_reason=end,
+            )
         )
+
+    def _turn(
+        self, first: Step, kind: TurnKind, status: TurnStatus, by: str, key: str | None
+    ) -> Turn:
+        index = 0
+        if first.parent_id != ROOT_ID:
+            index = self.turns[self.steps[first.parent_id].turn_id].effective_index + 1
+        return Turn(first.turn_id, kind, status, first.position, index, by, key)
+
+    def _start(self, head: Position, ids: NewIds, turn: Turn) -> tuple[Event, ...]:
+        """A turn whose first record follows `head`, and the branch that it may need."""
+        if self._extends(head):
+            return (TurnStarted(turn),)
+        branch = branch_off(self.branches, head, branch_id=ids.branch, session_id=self.session_id)
         if branch.segment_count > self.limits.max_branch_segments:
             raise BranchLimit(
                 f"This conversation has parted {self.limits.max_branch_segments} times on the way "
@@ -483,27 +549,13 @@ class Tree:
             )
         return (BranchStarted(branch), TurnStarted(turn))
 
-    def _next_index(self) -> int:
-        if self.head.branch_id is None:
-            return 0
-        return self.turns[self.steps[self.head.step_id].turn_id].effective_index + 1
-
-    def _first_step(self, ids: NewIds, after: str, end: EndReason | None) -> StepAppended:
-        branch_id = self.head.branch_id if self._extends() else None
-        return StepAppended(
-            Step(
-                id=ids.step,
-                branch_id=branch_id or ids.branch,
-                seq=self.head.seq + 1,
-                parent_id=self.head.step_id,
-                turn_id=ids.turn,
-                index=0,
-                role=Role.USER,
-                before=self.workflow,
-                after=after,
-                end_reason=end,
-            )
-        )
+    def _edited(
+        self, head: Position, ids: NewIds, after: str, by: str, key: str | None
+    ) -> tuple[Event, ...]:
+        first = self._first_step(head, ids, after, EndReason.COMPLETE)
+        turn = self._turn(first.step, TurnKind.EDIT, TurnStatus.COMPLETE, by, key)
+        moved = HeadMoved(first.step.position, after, Cause.EDIT)
+        return (*self._start(head, ids, turn), first, moved)
 
     def _back_before(self, step: Step) -> tuple[Event, ...]:
         return (

@@ -88,7 +88,8 @@ class View:
     """The session as it is at one instant: what a snapshot frame is made of.
 
     `path` is the visible path, oldest first, at most as many steps as asked for; `older` is the
-    step before the first of them that is visible too, where there is one.
+    step before the first of them that is visible too, where there is one. `redo_id` is the step
+    that the next redo lands on.
     """
 
     key: SessionKey
@@ -99,6 +100,8 @@ class View:
     revision: int
     floor: int
     redo_depth: int
+    redo_id: str | None
+    archived: bool
     path: tuple[Step, ...]
     older: str | None
     partial: tuple[str, str, str] | None
@@ -226,6 +229,8 @@ class Actor:
             revision=self._told,
             floor=memory.row.events_floor,
             redo_depth=len(memory.tree.redo_stack),
+            redo_id=memory.tree.redo_stack[-1].step_id if memory.tree.can_redo else None,
+            archived=memory.row.archived_at is not None,
             path=path,
             older=older,
             partial=(run.turn_id, run.step_id, run.text) if run and run.text else None,
@@ -442,7 +447,7 @@ class Actor:
         if committed.revision != self.memory.revision + len(commit.notices):
             await self._reload()  # another process wrote in between: read what it said, in order
             return True
-        for told in self.memory.follow(commit, plan.after, committed.revision):
+        for told in self.memory.follow(commit, plan.after, committed.revision, via=plan.via):
             self._tell(told)
         if plan.change is not None and plan.change.deleted:
             self._gone()

@@ -25,16 +25,24 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class RevertTurn:
-    """HEAD to before a turn."""
+    """HEAD to before a turn.
+
+    `confirm`: though another person's edits are taken back. `keep_edits`: people's edits are made
+    again there, as one.
+    """
 
     turn_id: str
+    confirm: bool = False
+    keep_edits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RevertStep:
-    """HEAD to before a step."""
+    """HEAD to before a step; `confirm` and `keep_edits` as of a turn."""
 
     step_id: str
+    confirm: bool = False
+    keep_edits: bool = False
 
 
 @dataclass(frozen=True, slots=True)

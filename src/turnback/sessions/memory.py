@@ -7,6 +7,7 @@ a commit that has been made; nothing else changes it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -88,12 +89,20 @@ class Memory:
         self.tree, self.row, self.workflow = reading.tree, reading.row, reading.workflow
         self.revision = reading.row.revision
 
-    def follow(self, commit: Commit, after: Workflow | None, revision: int) -> list[Told]:
+    def follow(
+        self,
+        commit: Commit,
+        after: Workflow | None,
+        revision: int,
+        *,
+        via: Workflow | None = None,
+    ) -> list[Told]:
         """Follow a commit that has been made; what is to be told of it, in order.
 
-        `after` is the workflow that it leads to, `revision` the session's after it.
+        `after` is the workflow that it leads to, by way of `via` where HEAD moves twice;
+        `revision` is the session's after it.
         """
-        before = self.workflow
+        passed = {w.hash: w for w in (self.workflow, via, after) if w is not None}
         self.tree.apply(commit.events)
         if after is not None:
             self.workflow = self._hold(after)
@@ -105,16 +114,15 @@ class Memory:
             self.row = replace(self.row, archived_at=archived_at)
         told = []
         for event_seq, notice in enumerate(commit.notices, revision - len(commit.notices) + 1):
-            item = Told(event_seq, notice, after=self.workflow)
+            item = Told(event_seq, notice)
             if isinstance(notice, StepWritten):
-                item.before = before
+                step = self.tree.steps[notice.step_id]
+                item.before, item.after = passed.get(step.before), passed.get(step.after)
                 item.record = Record(
-                    self.tree.steps[notice.step_id],
-                    commit.payload or "{}",
-                    commit.principal,
-                    event_seq,
-                    commit.now,
+                    step, commit.payload or "{}", commit.principal, event_seq, commit.now
                 )
+            elif isinstance(notice, HeadChanged):
+                item.after = passed.get(notice.workflow)
             told.append(item)
         return told
 
@@ -150,6 +158,20 @@ class Memory:
             self._cache.move_to_end(hash_)
             return held
         return self._hold(await self._dao.workflow(self._principal, self.key, hash_))
+
+    async def workflows_of(self, hashes: Iterable[str]) -> dict[str, Workflow]:
+        """Workflows of this session by their content addresses. Raises `SnapshotMissing`."""
+        wanted = set(hashes)
+        found = {hash_: held for hash_ in wanted if (held := self._cache.get(hash_)) is not None}
+        found |= await self._dao.workflows(self._principal, self.key, wanted - found.keys())
+        for hash_ in wanted - found.keys():
+            found[hash_] = await self.workflow_of(hash_)  # says what is the matter with it
+        return found
+
+    async def records(self, steps: Sequence[Step]) -> list[Record]:
+        """The records of these steps, in this order."""
+        ids = [step.id for step in steps]
+        return await self._dao.records(self._principal, self.key, ids)
 
     async def history(self, max_tokens: int) -> list[PastStep]:
         """The visible steps for the model, oldest first, the prompt to answer last.

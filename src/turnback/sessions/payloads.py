@@ -18,11 +18,15 @@ def of_prompt(content: str, message_source: str | None) -> str:
     return _dump({"content": content, "messageSource": message_source})
 
 
-def of_edit(edits: Sequence[Edit]) -> str:
-    """The payload of a person's edit; a document put in whole is not repeated in it."""
+def of_edit(edits: Sequence[Edit], *, kept: bool = False) -> str:
+    """The payload of a person's edit; a document put in whole is not repeated in it.
+
+    `kept`: the edits were made before, in turns that were reverted.
+    """
+    text = describe(edits)
     return _dump(
         {
-            "content": describe(edits),
+            "content": f"Kept from a revert: {text[0].lower()}{text[1:]}" if kept else text,
             "edits": [
                 {"op": edit.op}
                 if isinstance(edit, ReplaceWorkflow)

@@ -18,6 +18,7 @@ from turnback.core.edits import Edit, ReplaceWorkflow
 from turnback.core.errors import (
     Archived,
     Busy,
+    ConfirmationRequired,
     ContentRequired,
     Draining,
     EditConflict,
@@ -36,9 +37,10 @@ from turnback.core.tree import (
     RedoPushed,
     State,
     StateChanged,
+    Step,
     StepAppended,
 )
-from turnback.core.workflow import Workflow, apply, conflicts
+from turnback.core.workflow import Workflow, apply, conflicts, edits_between
 from turnback.sessions import payloads
 from turnback.sessions.commands import (
     Asked,
@@ -54,7 +56,9 @@ from turnback.sessions.commands import (
     RevertTurn,
     Stop,
 )
+from turnback.sessions.keeping import kept
 from turnback.sessions.memory import Memory
+from turnback.sessions.preview import described
 from turnback.settings import Settings
 from turnback.store.ids import new_id
 from turnback.store.outbox import HeadChanged, Notice, SessionChanged, Status, StepWritten
@@ -75,12 +79,16 @@ INTERRUPTED = "Interrupted: the run was cut off before it had ended."
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a command leads to: one commit, not yet made."""
+    """What a command leads to: one commit, not yet made.
+
+    `after` is the workflow that it leads to, by way of `via` where HEAD moves twice.
+    """
 
     guard: Guard
     events: tuple[Event, ...] = ()
     payload: str | None = None
     after: Workflow | None = None
+    via: Workflow | None = None
     blobs: dict[str, bytes] = field(default_factory=dict)
     node_id: str | None = None
     change: SessionChange | None = None
@@ -113,20 +121,22 @@ class Planner:
         ids = NewIds(turn=new_id(), step=new_id(), branch=new_id())
         match command:
             case Prompt():
-                return self._prompt(command, ids, draining=draining)
+                return self._prompt(command, ids, asked.principal.id, draining=draining)
             case Stop():
                 events = tree.stop()
                 return Plan(guard=Generating(), events=events) if events else None
             case RevertTurn(turn_id):
-                return await self._move(tree.revert(turn_id))
+                plan = await self._move(tree.revert(turn_id))
+                return await self._revert(plan, tree.turn_on_path(turn_id), asked, ids)
             case RevertStep(step_id):
-                return await self._move(tree.revert_step(step_id))
+                plan = await self._move(tree.revert_step(step_id))
+                return await self._revert(plan, tree.step_on_path(step_id), asked, ids)
             case Redo(all_):
                 return await self._move(tree.redo(all_=all_))
             case Checkout(step_id):
                 return await self._move(tree.checkout(step_id))
             case EditWorkflow(base_head_id, edits):
-                return await self._edit(base_head_id, edits, ids)
+                return await self._edit(base_head_id, edits, ids, asked.principal.id)
             case PutWorkflow(workflow, if_match):
                 if if_match != tree.workflow:
                     raise PreconditionFailed(
@@ -135,8 +145,7 @@ class Planner:
                     )
                 if workflow.hash == tree.workflow:
                     return None
-                edit = ReplaceWorkflow(op="replaceWorkflow", workflow=workflow.content())
-                return self._edited((edit,), workflow, ids)
+                return self._put(workflow, ids, asked.principal.id)
             case Change(name, archived):
                 return self._change(name, archived)
             case Delete():
@@ -150,7 +159,7 @@ class Planner:
             case _:
                 assert_never(command)
 
-    def _prompt(self, command: Prompt, ids: NewIds, *, draining: bool) -> Plan:
+    def _prompt(self, command: Prompt, ids: NewIds, by: str, *, draining: bool) -> Plan:
         if not command.content.strip():
             raise ContentRequired("Message content is required")
         limit = self._settings.max_prompt_bytes
@@ -160,7 +169,7 @@ class Planner:
                 limit="max_prompt_bytes",
                 value=limit,
             )
-        events = self._memory.tree.prompt(ids, key=command.turn_key)
+        events = self._memory.tree.prompt(ids, by=by, key=command.turn_key)
         if draining:
             raise Draining("The server is going down and starts no new run; try again in a moment")
         return Plan(
@@ -180,9 +189,63 @@ class Planner:
             after=await self._memory.workflow_of(moved.workflow),
         )
 
-    async def _edit(self, base_head_id: str, edits: tuple[Edit, ...], ids: NewIds) -> Plan | None:
+    def _put(self, workflow: Workflow, ids: NewIds, by: str) -> Plan:
+        """A document in place of the one at HEAD, told as the edits that it comes to."""
+        whole: tuple[Edit, ...] = (ReplaceWorkflow(workflow=workflow.content()),)
+        here = self._memory.workflow
+        edits = whole if here is None else edits_between(here, workflow)
+        if len(edits) > self._settings.max_edits:
+            edits = whole
+        return self._edited(edits, workflow, ids, by)
+
+    async def _revert(self, plan: Plan, first: Step, asked: Asked, ids: NewIds) -> Plan:
+        """The plan of a revert to before `first`, if it need not be confirmed or has been.
+
+        Where edits are kept that change something there, the plan of both in one.
+        """
+        command, tree, by = asked.command, self._memory.tree, asked.principal.id
+        assert isinstance(command, RevertTurn | RevertStep)
+        target = plan.after
+        assert target is not None
+        if command.keep_edits:
+            edits = tree.edits_since(first)
+            after = await kept(self._memory, edits, target, self._settings)
+            if after == target:
+                return plan
+            return Plan(
+                guard=plan.guard,
+                events=tree.revert_keeping(first, ids, after.hash, by=by),
+                payload=payloads.of_edit(edits_between(target, after), kept=True),
+                via=target,
+                after=after,
+                blobs=after.blobs(since=target),
+                turn_id=ids.turn,
+            )
+        crossed = tree.crossed(first, by=by)
+        if crossed and not command.confirm:
+            shown = [(turn, 1) for turn in crossed[-self._settings.preview_turns :]]
+            raise ConfirmationRequired(
+                "This takes back what others have edited; send it again with `confirm`, or with "
+                "`keepEdits`",
+                headId=tree.head.step_id,
+                count=len(crossed),
+                edits=[
+                    {
+                        "messageId": left.turn.id,
+                        "by": left.turn.by,
+                        "content": left.content,
+                        "timestamp": left.timestamp,
+                    }
+                    for left in await described(self._memory, shown)
+                ],
+            )
+        return plan
+
+    async def _edit(
+        self, base_head_id: str, edits: tuple[Edit, ...], ids: NewIds, by: str
+    ) -> Plan | None:
         tree = self._memory.tree
-        tree.edit(ids, tree.workflow)  # busy is said before anything about the edit
+        tree.edit(ids, tree.workflow, by=by)  # busy is said before anything about the edit
         base_hash = tree.workflow_at(tree.position(base_head_id).step_id)
         here = self._present()
         if base_hash != here.hash:
@@ -204,12 +267,12 @@ class Planner:
         )
         if after.hash == here.hash:
             return None
-        return self._edited(edits, after, ids)
+        return self._edited(edits, after, ids, by)
 
-    def _edited(self, edits: tuple[Edit, ...], after: Workflow, ids: NewIds) -> Plan:
+    def _edited(self, edits: tuple[Edit, ...], after: Workflow, ids: NewIds, by: str) -> Plan:
         return Plan(
             guard=Idle(self._memory.revision),
-            events=self._memory.tree.edit(ids, after.hash),
+            events=self._memory.tree.edit(ids, after.hash, by=by),
             payload=payloads.of_edit(edits),
             after=after,
             blobs=after.blobs(since=self._memory.workflow),
@@ -301,22 +364,25 @@ class Planner:
 
     def _notices(self, events: Iterable[Event], by: str) -> tuple[Notice, ...]:
         """What is told of events, in their order (protocol.md, order)."""
-        depth = len(self._memory.tree.redo_stack)
+        stack = self._memory.tree.redo_stack
         notices: list[Notice] = []
         for event in events:
             match event:
-                case RedoPushed():
-                    depth = min(depth + 1, self._settings.max_redo_depth)
+                case RedoPushed(position):
+                    stack = [*stack, position][-self._settings.max_redo_depth :]
                 case RedoPopped(count):
-                    depth -= count
+                    stack = stack[:-count]
                 case RedoCleared():
-                    depth = 0
+                    stack = []
                 case StateChanged(state):
                     notices.append(Status(state))
                 case StepAppended(step):
                     notices.append(StepWritten(step.id))
                 case HeadMoved(to, workflow, cause):
-                    notices.append(HeadChanged(to.step_id, workflow, depth, cause, by))
+                    redo_id = stack[-1].step_id if stack else None
+                    notices.append(
+                        HeadChanged(to.step_id, workflow, len(stack), redo_id, cause, by)
+                    )
                 case _:
                     pass  # bookkeeping that no client is told of
         return tuple(notices)

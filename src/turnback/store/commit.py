@@ -205,13 +205,14 @@ def _turn(s: _Statement, turn: Turn) -> None:
         (turn.first.seq, "integer"),
         (turn.first.step_id, "uuid"),
         (turn.effective_index, "integer"),
+        (turn.by, "text"),
     )
     sealed = "null, null" if turn.status is TurnStatus.RUNNING else f"{s.now}, s.head_seq"
     s.add(
         "begun",
         "insert into turns (root_id, session_id, id, turn_key, kind, status, first_branch, "
         "first_seq, first_step, effective_index, principal, created_at, sealed_at, last_seq) "
-        f"select {s.root}, {s.session}, {values}, {s.who}, {s.now}, {sealed} from s",
+        f"select {s.root}, {s.session}, {values}, {s.now}, {sealed} from s",
     )
 
 

@@ -71,8 +71,8 @@ order by id desc limit $5::integer"""
 BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src, lo, hi, below,
     segment_count from branches where root_id = $1::uuid and session_id = $2::uuid"""
 
-TURNS = """select id, kind, status, turn_key, first_branch, first_seq, first_step, effective_index
-from turns where root_id = $1::uuid and session_id = $2::uuid"""
+TURNS = """select id, kind, status, turn_key, first_branch, first_seq, first_step, effective_index,
+    principal from turns where root_id = $1::uuid and session_id = $2::uuid"""
 
 STEPS = f"""select {_RECORD} from records where root_id = $1::uuid and branch_id = any(
     array(select id from branches where root_id = $1::uuid and session_id = $2::uuid))
@@ -489,6 +489,7 @@ def _turn(row: asyncpg.Record) -> Turn:
         status=TurnStatus(row["status"]),
         first=_position(row["first_branch"], row["first_seq"], row["first_step"]),
         effective_index=row["effective_index"],
+        by=row["principal"],
         key=row["turn_key"],
     )
 

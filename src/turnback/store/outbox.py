@@ -28,11 +28,15 @@ class StepWritten:
 
 @dataclass(frozen=True, slots=True)
 class HeadChanged:
-    """HEAD has moved, and the workflow with it (`workflow`: its content address)."""
+    """HEAD has moved, and the workflow with it (`workflow`: its content address).
+
+    `redo_id` is the step that the next redo lands on, None where there is nothing to redo.
+    """
 
     head_id: str
     workflow: str
     redo_depth: int
+    redo_id: str | None
     cause: Cause
     by: str
 
@@ -56,11 +60,12 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
             return "status", {"state": state}
         case StepWritten(step_id):
             return "step", {"step": step_id}
-        case HeadChanged(head_id, workflow, redo_depth, cause, by):
+        case HeadChanged(head_id, workflow, redo_depth, redo_id, cause, by):
             return "head", {
                 "head": head_id,
                 "workflow": workflow,
                 "redo": redo_depth,
+                "redo_to": redo_id,
                 "cause": cause,
                 "by": by,
             }
@@ -79,7 +84,12 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
             return StepWritten(data["step"])
         case "head":
             return HeadChanged(
-                data["head"], data["workflow"], data["redo"], Cause(data["cause"]), data["by"]
+                data["head"],
+                data["workflow"],
+                data["redo"],
+                data.get("redo_to"),  # absent from rows written before there was `redoId`
+                Cause(data["cause"]),
+                data["by"],
             )
         case "session":
             return SessionChanged(data["change"], data["name"], data["archived"])

@@ -28,7 +28,16 @@ async def capabilities(request: Request) -> Response:
             "version": __version__,
             "protocols": ["turnback.base", "turnback.v1"],
             "commands": sorted(V1_TYPES),
-            "features": ["workflow.put", "since", "deltas", "branches", "diff"],
+            "features": [
+                "workflow.put",
+                "since",
+                "deltas",
+                "branches",
+                "diff",
+                "revert-preview",
+                "confirm",
+                "keepEdits",
+            ],
             "model": settings.model,
             "limits": {
                 "ws_max_size": settings.ws_max_size,

@@ -1,11 +1,8 @@
-"""The workflow at HEAD: read it, put a host's document in its place; the diff of two steps."""
+"""The workflow at HEAD: read it, put a host's document in its place."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.commands import CommandAnswer
@@ -18,7 +15,7 @@ from turnback.api.rest.request import (
     workflow_limits,
 )
 from turnback.core.errors import PreconditionRequired
-from turnback.core.workflow import Diff, Workflow, diff, load_json
+from turnback.core.workflow import Workflow, load_json
 from turnback.sessions.commands import Asked, PutWorkflow
 
 router = APIRouter(responses=PROBLEMS)
@@ -82,24 +79,3 @@ async def put_workflow(request: Request, session_id: str) -> Response:
     if done.turn_id is None:
         return Response(status_code=204)
     return json_answer({"headId": done.head_id, "eventSeq": done.event_seq, "turnId": done.turn_id})
-
-
-@router.get("/sessions/{session_id}/diff")
-async def get_diff(
-    request: Request,
-    session_id: str,
-    from_: Annotated[str, Query(alias="from")],
-    to: str,
-) -> Response:
-    """What differs between the workflows after two steps: operators by property, and the rest."""
-    actor = await actor_of(request, session_id)
-    tree = actor.memory.tree
-    before = await actor.memory.workflow_of(tree.workflow_at(tree.position(from_).step_id))
-    after = await actor.memory.workflow_of(tree.workflow_at(tree.position(to).step_id))
-    return json_answer(_diff(diff(before, after)))
-
-
-def _diff(found: Diff) -> dict[str, Any]:
-    written = asdict(found)
-    written["touched"] = sorted(found.touched)
-    return written

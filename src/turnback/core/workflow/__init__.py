@@ -4,7 +4,9 @@ shape     which members must be of which type; unknown ones are kept as they are
 document  `Workflow`: immutable, versions share what they have in common
 manifest  content addresses: how a workflow is cut into blobs
 editing   edits applied, all or nothing
-diff      what differs between two versions, and whether edits meet another's
+diff      what differs between two versions
+meeting   whether edits meet what another has changed
+replay    what has changed between two versions, made again on a third
 """
 
 from turnback.core.workflow.diff import Change, Changes, Diff, Touch, diff
@@ -19,6 +21,7 @@ from turnback.core.workflow.document import (
 from turnback.core.workflow.editing import apply
 from turnback.core.workflow.manifest import operators_in, parts
 from turnback.core.workflow.meeting import conflicts, touches
+from turnback.core.workflow.replay import edits_between, replay
 
 __all__ = [
     "EMPTY",
@@ -32,9 +35,11 @@ __all__ = [
     "assemble",
     "conflicts",
     "diff",
+    "edits_between",
     "load",
     "load_json",
     "operators_in",
     "parts",
+    "replay",
     "touches",
 ]

@@ -134,7 +134,8 @@ def _own_members(workflow: Workflow) -> dict[str, Any]:
     return {name: workflow.other.get(name) for name in workflow.members}
 
 
-def _same(a: object, b: object) -> bool:
+def same(a: object, b: object) -> bool:
+    """Whether two JSON values are equal, the order of members counting."""
     # By canonical JSON: `==` takes 1, 1.0 and true for the same, and misses the order of members.
     return a is b or orjson.dumps(a) == orjson.dumps(b)
 
@@ -146,7 +147,7 @@ def _compare(before: Mapping[str, Json], after: Mapping[str, Json]) -> Changes:
         changed={
             name: tuple(_member_changes(item, after[name]))
             for name, item in before.items()
-            if name in after and not _same(item, after[name])
+            if name in after and not same(item, after[name])
         },
     )
 
@@ -156,7 +157,7 @@ def _member_changes(before: Json, after: Json, path: tuple[str, ...] = ()) -> It
     differ = [
         name
         for name in {**before, **after}
-        if name not in before or name not in after or not _same(before[name], after[name])
+        if name not in before or name not in after or not same(before[name], after[name])
     ]
     for name in differ:
         here = (*path, name)
