@@ -250,6 +250,7 @@ async def test_search_finds_what_holds_the_words_as_they_are(
         "/sessions/{}/steps?limit=0", "/sessions/{}/steps?limit=501", "/sessions/{}/steps?all=7",
         "/sessions/{}/steps/step-initial/workflow?side=left", "/sessions/{}/diff",
         "/sessions/{}/diff?from=step-initial", "/sessions/{}/diff?to=step-initial",
+        "/sessions/{}/revert-preview", "/sessions/{}/revert-preview?turn_id=a&step_id=b",
     ],
 )  # fmt: skip
 async def test_a_query_that_makes_no_sense_is_bad_input(standing: Server, path: str) -> None:
@@ -318,6 +319,8 @@ async def ask(server: Server, method: str, path: str, session: str, step: str) -
     """Ask a route for a session and a step, with all else as it should be."""
     url = path.replace("{session_id}", session).replace("{step_id}", step)
     params = {"from": step, "to": step} if path.endswith("/diff") else None
+    if path.endswith("/revert-preview"):
+        params = {"step_id": step}
     if method == "GET":
         return await server.http.get(url, params=params)
     content = {"PUT": b"{}", "DELETE": b"", "PATCH": b"{}"}.get(method, json.dumps(STOP).encode())
@@ -333,6 +336,7 @@ async def test_the_routes_are_those_of_the_protocol(standing: Server) -> None:
         ("PUT", f"{session}/workflow"), ("GET", f"{session}/branches"), ("GET", f"{session}/diff"),
         ("GET", f"{session}/transcript"), ("POST", "/sessions/transcript/query"),
         ("GET", f"{session}/usage"),
+        ("GET", f"{session}/revert-preview"),
         ("GET", "/capabilities"), ("GET", "/operator-types"), ("GET", "/healthz"),
         ("GET", "/readyz"),
     }  # fmt: skip
@@ -367,6 +371,7 @@ async def test_an_id_of_no_step_is_404_on_every_route(standing: Server, id_: str
         await standing.http.get(f"{url}/steps", params={"before": id_, "all": "true"}),
         await standing.http.get(f"{url}/diff", params={"from": id_, "to": "step-initial"}),
         await standing.http.get(f"{url}/diff", params={"from": "step-initial", "to": id_}),
+        await standing.http.get(f"{url}/revert-preview", params={"step_id": id_}),
     ]
     for answer in answers[1:]:
         problem(answer, 404, "unknown_step")
