@@ -11,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from turnback import __version__
 from turnback.api import door, page, problems, rest, socket
 from turnback.api.guard import Guard
+from turnback.api.limits import Places
 from turnback.api.requests import Requests
 from turnback.api.rest.records import Records
 from turnback.sessions.registry import Sessions
@@ -41,6 +42,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
             await sessions.start()
             app.state.sessions = sessions
             app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
+            app.state.places = Places(settings.ws_sockets_per_principal)
             app.state.drain = sessions.drain
             yield
         finally:

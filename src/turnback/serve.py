@@ -20,8 +20,8 @@ import uvloop
 
 from turnback import logs
 from turnback.agent.models import resolve
+from turnback.api import protocol
 from turnback.api.guard import is_loopback
-from turnback.api.protocol import WebSocketProtocol
 from turnback.app import create_app
 from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
 from turnback.store.embedded import Embedded
@@ -134,10 +134,7 @@ async def _serve(
 ) -> None:
     config = uvicorn.Config(
         app,
-        http="h11",
-        ws=WebSocketProtocol,
-        ws_max_size=settings.ws_max_size,
-        ws_per_message_deflate=False,
+        **protocol.options(settings),
         lifespan="off",  # entered here, so that its errors reach the caller as they are
         log_config=None,
         access_log=False,

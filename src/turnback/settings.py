@@ -163,6 +163,20 @@ class Settings(BaseSettings):
     """A frame from a client."""
     ws_max_send: Bytes = 64_000_000
     """A frame to a client."""
+    ws_messages_per_minute: Positive = 6_000
+    """Frames that a client may send on one socket, beyond which they are refused."""
+    ws_sockets_per_principal: Positive = 10_000
+    """Sockets that one caller may have open on one process."""
+    ws_ping_interval: Seconds = 20.0
+    """How often a socket's client is asked whether it is there."""
+    ws_ping_timeout: Seconds = 20.0
+    """How long its answer may take, before its socket is closed."""
+    handshake_timeout: Seconds = 10.0
+    """How long a connection may take to say what it wants, before it is cut."""
+    replay_events: Positive = 1_000
+    """Frames that `?since=` brings at most; beyond that a snapshot is cheaper, and sent instead."""
+    replay_size: Characters = 8_000_000
+    """The size of those frames, beyond which a snapshot is sent instead."""
     ws_queue: Positive = 1_000
     """Frames that wait for one slow reader, beyond which its socket is closed."""
     ws_queue_size: Characters = 64_000_000

@@ -15,7 +15,7 @@ import uvicorn
 from scripted_provider import ScriptedProvider, scripted_provider
 from wire import Client
 
-from turnback.api.protocol import WebSocketProtocol
+from turnback.api import protocol
 from turnback.app import create_app
 from turnback.settings import Settings
 
@@ -26,6 +26,7 @@ QUICK: dict[str, Any] = {
     "lease_grace": 0.2,
     "lease_expiry": 3.0,
     "drain_timeout": 1.0,
+    "ws_messages_per_minute": 1_000_000,
 }
 
 
@@ -58,9 +59,7 @@ async def serving(database_url: str, **settings: Any) -> AsyncIterator[Server]:
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         app,
-        ws=WebSocketProtocol,
-        ws_per_message_deflate=False,
-        ws_max_size=configured.ws_max_size,
+        **protocol.options(configured),
         lifespan="on",
         log_level="warning",
         access_log=False,

@@ -1,20 +1,82 @@
-"""uvicorn's WebSocket protocol, which cuts a peer that takes nothing.
+"""uvicorn's protocols, with the limits that it has not: on silence, on broken text, on deafness.
 
-`transport.close` waits until the peer has taken what is left for it. A peer that has stopped
-reading never does, and its kernel keeps the connection alive for ever; so every close is followed
-by a cut.
+A peer that connects and never asks anything is cut after a while. Text that is not UTF-8 closes a
+socket with 1007, as RFC 6455 (8.1) has it, and is no error of ours. And a peer that takes nothing
+is cut: `transport.close` waits until the peer has taken what is left for it, one that has stopped
+reading never does, and its kernel keeps the connection alive for ever.
 """
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from turnback.settings import Settings
 
 LINGER = 5.0
 """Seconds in which a peer has to take what is left for it when its socket is closed."""
 
 
+def options(settings: Settings) -> dict[str, Any]:
+    """What `uvicorn.Config` takes of these settings for its protocols."""
+    return {
+        "http": partial(HttpProtocol, handshake_timeout=settings.handshake_timeout),
+        "ws": WebSocketProtocol,
+        "ws_max_size": settings.ws_max_size,
+        "ws_ping_interval": settings.ws_ping_interval,
+        "ws_ping_timeout": settings.ws_ping_timeout,
+        "ws_per_message_deflate": False,
+    }
+
+
+class HttpProtocol(H11Protocol):
+    """A connection until it asks for a socket. The head of a request has to come in time."""
+
+    def __init__(self, *args: Any, handshake_timeout: float, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._handshake_timeout = handshake_timeout
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait for the rest of a request's head, unless it is there."""
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._wait()
+        else:
+            self._wait_no_more()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing any more."""
+        super().connection_lost(exc)
+        self._wait_no_more()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """The connection becomes another protocol's."""
+        self._wait_no_more()
+        super().handle_websocket_upgrade(event)
+
+    def _wait(self) -> None:
+        if self._waiting is None:
+            self._waiting = self.loop.call_later(self._handshake_timeout, self.transport.abort)
+
+    def _wait_no_more(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """For `uvicorn.Config(ws=…)`."""
+    """A socket."""
 
     async def run_asgi(self) -> None:
         """The app's whole life of one socket."""
@@ -25,6 +87,19 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """No pong has come. The app may be waiting for this very peer to read."""
         super().keepalive_timeout()
         self._cut_soon()
+
+    def send_receive_event_to_app(self) -> None:
+        """A message is whole: text must be UTF-8."""
+        if self.curr_msg_data_type == "text" and not self.close_sent:
+            self.frames = [b"".join(self.frames)]
+            try:
+                self.frames[0].decode()
+            except UnicodeDecodeError:
+                self.frames = []
+                self.conn.fail(1007, "not UTF-8")
+                self.handle_parser_exception()
+                return
+        super().send_receive_event_to_app()
 
     def _cut_soon(self) -> None:
         self.loop.call_later(LINGER, self.transport.abort)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,17 +20,20 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from turnback.api import encode, whole
 from turnback.api.frames import BASE, V1, Unparsed, parse
+from turnback.api.limits import Rate
 from turnback.api.whole import READ_AT_ONCE
 from turnback.core.errors import (
     InvalidFormat,
     QueueFull,
+    RateLimited,
     SessionNotFound,
     StoreError,
+    TooManySockets,
     TurnbackError,
 )
 from turnback.core.principal import LOCAL, Principal
 from turnback.core.tree import Step
-from turnback.sessions.actor import Actor
+from turnback.sessions.actor import Actor, View
 from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
@@ -40,6 +44,9 @@ log = structlog.get_logger()
 
 REPLAYED_AT_ONCE = 100
 """Events that are read at once: each may carry a whole workflow."""
+
+PATIENCE = 1.0
+"""Seconds at most for which a socket that has sent too much is not read: it may be gone by then."""
 
 NOT_FOUND = Closed(4404, "session not found")
 TRY_AGAIN = Closed(1013, "try again later")
@@ -54,17 +61,21 @@ async def serve(websocket: WebSocket, session_id: str) -> None:
     if sessions.draining:
         await _close(websocket, DRAINING)
         return
-    principal = LOCAL
-    try:
-        actor = await sessions.get(principal, session_id)
-        await actor.refresh()
-    except (SessionNotFound, StoreError, QueueFull) as error:
-        await _send(websocket, orjson.dumps(encode.error_frame(error, v1=v1)).decode())
-        await _close(websocket, NOT_FOUND if isinstance(error, SessionNotFound) else TRY_AGAIN)
-        return
-    context.bind(session=actor.key.id)
-    connection = _Connection(websocket, sessions, actor, principal, v1=v1)
-    await connection.run()
+    principal, places = LOCAL, websocket.app.state.places
+    with ExitStack() as held:
+        try:
+            held.enter_context(places.place(principal))
+            actor = await sessions.get(principal, session_id)
+            await actor.refresh()
+        except (SessionNotFound, StoreError, QueueFull, TooManySockets) as error:
+            await _send_quietly(
+                websocket, orjson.dumps(encode.error_frame(error, v1=v1), default=str).decode()
+            )
+            await _close(websocket, NOT_FOUND if isinstance(error, SessionNotFound) else TRY_AGAIN)
+            return
+        context.bind(session=actor.key.id)
+        connection = _Connection(websocket, sessions, actor, principal, v1=v1)
+        await connection.run()
 
 
 class _Connection:
@@ -122,16 +133,10 @@ class _Connection:
             view, self._actor.memory.tree, choices=self._settings.branch_choices
         )
         asked = self._websocket.query_params.get("since")
-        epoch = self._websocket.query_params.get("epoch")
-        reset = False
-        if asked is not None and asked.isdecimal() and len(asked) < 19:
-            since = int(asked)
-            fits = view.floor <= since <= revision and revision - since <= self._settings.ws_queue
-            if fits and epoch in (None, self._sessions.epoch):
-                replayed = await self._replayed(since, revision, view.partial)
-                if replayed is not None:
-                    return replayed
-            reset = True
+        if asked is not None:
+            replayed = await self._replayed(asked, revision, view)
+            if replayed is not None:
+                return replayed
         records = await self._newest(view.path)
         if 0 < len(records) < len(view.path):
             kept = len(records)
@@ -142,7 +147,7 @@ class _Connection:
                 {record.step.id: record for record in records},
                 branches,
                 epoch=self._sessions.epoch,
-                reset=reset,
+                reset=asked is not None,
             )
         ]
 
@@ -160,10 +165,16 @@ class _Connection:
                 newest.append(record)
         return newest[::-1]
 
-    async def _replayed(
-        self, since: int, revision: int, partial: tuple[str, str, str] | None
-    ) -> list[str] | None:
-        """The frames after `since`; None where one is not kept, or they are too much to queue."""
+    async def _replayed(self, asked: str, revision: int, view: View) -> list[str] | None:
+        """The frames after `asked`; None where they cannot be had, or a snapshot is cheaper."""
+        epoch = self._websocket.query_params.get("epoch")
+        if epoch not in (None, self._sessions.epoch):
+            return None
+        if not (asked.isascii() and asked.isdecimal() and len(asked) < 19):
+            return None
+        since = int(asked)
+        if not view.floor <= since <= revision <= since + self._settings.replay_events:
+            return None
         texts: list[str] = []
         size = 0
         while since < revision:
@@ -175,12 +186,12 @@ class _Connection:
                 text = encode.text(told, v1=True) or ""
                 told.texts.clear()  # nobody else is told this one
                 size += len(text)
-                if size > self._settings.ws_queue_size:
+                if size > self._settings.replay_size:
                     return None
                 texts += [text] if text else []
             since = until
-        if partial is not None:
-            turn_id, step_id, said = partial
+        if view.partial is not None:
+            turn_id, step_id, said = view.partial
             delta = {
                 "type": "WsServerDeltaEvent",
                 "messageId": turn_id,
@@ -212,19 +223,27 @@ class _Connection:
 
     async def _read(self, subscriber: Subscriber) -> None:
         ids = context.ids()
+        rate = Rate(self._settings.ws_messages_per_minute)
+        clock = asyncio.get_running_loop().time
         while True:
             context.enter(ids)
             message = await self._websocket.receive()
             if message["type"] == "websocket.disconnect":
                 return
             text = message.get("text")
+            limited = rate.take(clock())
             if text is None:
                 error = InvalidFormat("Invalid message format", reason="frames are text")
-                self._refuse(subscriber, error, None)
-                continue
-            await self._command(subscriber, text)
+                self._refuse(subscriber, limited or error, None)
+            else:
+                await self._command(subscriber, text, limited)
+            if limited is not None:
+                # Nothing more is read until it may be: what a flood costs is bounded.
+                await asyncio.sleep(min(limited.data["retryAfterMs"] / 1000, PATIENCE))
 
-    async def _command(self, subscriber: Subscriber, text: str) -> None:
+    async def _command(
+        self, subscriber: Subscriber, text: str, limited: RateLimited | None
+    ) -> None:
         try:
             asked = parse(
                 text,
@@ -233,7 +252,10 @@ class _Connection:
                 max_edits=self._settings.max_edits,
             )
         except Unparsed as unparsed:
-            self._refuse(subscriber, unparsed.error, unparsed.request_id)
+            self._refuse(subscriber, limited or unparsed.error, unparsed.request_id)
+            return
+        if limited is not None:
+            self._refuse(subscriber, limited, asked.request_id)
             return
         if asked.request_id is not None:
             context.bind(command=asked.request_id)

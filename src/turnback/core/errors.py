@@ -9,7 +9,7 @@ what a program needs (never a secret, never bytes of another session).
         Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, ConfirmationRequired,
         RequestConflict,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
-        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady
+        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep
       BadInput             the caller's words are wrong
@@ -165,6 +165,20 @@ class QueueFull(Refusal):
     code = "queue_full"
     status = 429
     retry_after = 1
+
+
+class RateLimited(Refusal):
+    """More messages a minute than a socket may send; data: `limit`, `value`, `retryAfterMs`."""
+
+    code = "rate_limited"
+    status = 429
+
+
+class TooManySockets(Refusal):
+    """More sockets than a principal may have; data: `limit`, `value`, `retryAfterMs`."""
+
+    code = "too_many_sockets"
+    status = 429
 
 
 class NotFound(TurnbackError):

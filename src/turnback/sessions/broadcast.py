@@ -77,6 +77,7 @@ Write = Callable[[Message], str | None]
 
 SLOW_READER = Closed(1013, "slow reader")
 DRAINING = Closed(1012, "the server is restarting")
+RESTORED = Closed(1012, "the database was restored; connect again")
 BEHIND = Closed(1013, "more was missed than is kept; connect again")
 DELETED = Closed(4410, "the session was deleted")
 EVICTED = Closed(1013, "the session has just left memory; connect again")

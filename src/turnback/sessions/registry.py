@@ -25,7 +25,7 @@ from turnback.core.errors import (
 )
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.actor import Actor
-from turnback.sessions.broadcast import DRAINING
+from turnback.sessions.broadcast import DRAINING, RESTORED
 from turnback.sessions.planning import now_ms
 from turnback.sessions.runner import Runner
 from turnback.settings import Settings
@@ -252,6 +252,9 @@ class Sessions:
     async def _poll(self) -> None:
         """Bring memory up to what other processes have written, and tell whether anything works."""
         try:
+            epoch = await self.dao.stream_epoch()
+            if epoch != self.epoch:
+                await self._forget_all(epoch)
             await self._catch_up(list(self._actors.values()))
         except DatabaseUnavailable as error:
             if unreachable(error):
@@ -259,6 +262,16 @@ class Sessions:
                     actor.away()
             raise
         await self._evict(older_than=self.settings.session_idle_timeout)
+
+    async def _forget_all(self, epoch: str) -> None:
+        """The database was restored: what memory holds is of another history, runs included."""
+        log.warning("the database was restored; every session is read again")
+        self.epoch = epoch
+        self.dao.forget_directory()
+        actors, self._actors = list(self._actors.values()), {}
+        for actor in actors:
+            actor.shut(RESTORED)
+        await asyncio.gather(*(actor.close() for actor in actors))
 
     async def _look(self) -> None:
         """End the runs whose holder is gone; who seems to be is looked at again soon."""

@@ -170,6 +170,10 @@ class Dao:
 
     # -- finding
 
+    def forget_directory(self) -> None:
+        """Where sessions are stored is asked again: the database has another history now."""
+        self._directory.clear()
+
     async def key(self, principal: Principal, session_id: str) -> SessionKey:
         """Where the session is stored. Raises `SessionNotFound`, for another project's too."""
         known = self._directory.get(session_id)
