@@ -94,9 +94,10 @@ class UsageAnswer(BaseModel):
 async def query_transcript(request: Request) -> Response:
     """A page of the effective transcript, oldest first."""
     body: TranscriptQuery = parsed(TranscriptQuery, await read_object(request))
+    limit = _limit(request, body.limit)
     key = await sessions_of(request).dao.key(principal_of(request), body.session_id)
     state = await _state(request, key, body.min_revision or 0)
-    return await _page(request, key, state, cursor=body.cursor, limit=body.limit)
+    return await _page(request, key, state, cursor=body.cursor, limit=limit)
 
 
 @router.get("/sessions/{session_id}/transcript", response_model=TranscriptPage)
@@ -107,6 +108,7 @@ async def get_transcript(
     limit: Annotated[int | None, Query(ge=1)] = None,
 ) -> Response:
     """A page of the effective transcript, oldest first; 304 where `If-None-Match` has its tag."""
+    limit = _limit(request, limit)
     key = await sessions_of(request).dao.key(principal_of(request), session_id)
     state = await _state(request, key, 0)
     etag = f'"{state.head.step_id}.{state.revision}.{state.family_epoch}"'
@@ -121,6 +123,17 @@ async def get_usage(request: Request, session_id: str) -> Response:
     dao, principal = sessions_of(request).dao, principal_of(request)
     key = await dao.key(principal, session_id)
     return json_answer(asdict(await dao.transcripts.usage(principal, key)))
+
+
+def _limit(request: Request, limit: int | None) -> int:
+    most = sessions_of(request).settings.transcript_limit
+    if limit is not None and limit > most:
+        raise BadInput(
+            f"A page may have {most} records (`transcript_limit`)",
+            limit="transcript_limit",
+            value=most,
+        )
+    return limit or min(PAGE, most)
 
 
 async def _state(request: Request, key: SessionKey, min_revision: int) -> TranscriptState:
@@ -147,21 +160,14 @@ async def _page(
     state: TranscriptState,
     *,
     cursor: str | None,
-    limit: int | None,
+    limit: int,
     etag: str | None = None,
 ) -> Response:
     sessions, principal = sessions_of(request), principal_of(request)
-    most = sessions.settings.transcript_limit
-    if limit is not None and limit > most:
-        raise BadInput(
-            f"A page may have {most} records (`transcript_limit`)",
-            limit="transcript_limit",
-            value=most,
-        )
     head, after = state.head, 0
     if cursor is not None:
         head, after = await _place(request, key, cursor)
-    until = min(head.seq, after + (limit or min(PAGE, most)))
+    until = min(head.seq, after + limit)
     ids = await sessions.dao.transcripts.path(principal, key, head, after=after, until=until)
     written = b",".join(await records_of(request).written(principal, key, ids))
     next_cursor = _cursor(key, head, until) if until < head.seq else None
