@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -19,6 +20,7 @@ from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.ids import new_id
+from turnback.telemetry import metrics, tracing
 
 
 def create_app(settings: Settings, database_url: str) -> FastAPI:
@@ -38,15 +40,20 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
         )
         dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
         sessions = Sessions(dao, settings)
+        watching = asyncio.create_task(metrics.watch_loop())
         try:
-            await sessions.start()
-            app.state.sessions = sessions
-            app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
-            app.state.places = Places(settings.ws_sockets_per_principal)
-            app.state.drain = sessions.drain
-            yield
+            async with tracing.exporting(dao.node_id):
+                await sessions.start()
+                app.state.sessions = sessions
+                app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
+                app.state.places = Places(settings.ws_sockets_per_principal)
+                app.state.drain = sessions.drain
+                try:
+                    yield
+                finally:
+                    await sessions.close()
         finally:
-            await sessions.close()
+            watching.cancel()
             await database.close()
 
     app = FastAPI(

@@ -241,7 +241,7 @@ async def scripted_provider() -> AsyncIterator[ScriptedProvider]:
             routes=[Route("/v1/chat/completions", provider.answer, methods=["POST"])],
         )
         server = _Server(
-            uvicorn.Config(app, log_level="critical", lifespan="off", timeout_graceful_shutdown=1)
+            uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1)
         )
         provider.server = server
         serving = asyncio.create_task(server.serve(sockets=[listener]))

@@ -61,7 +61,7 @@ async def serving(database_url: str, **settings: Any) -> AsyncIterator[Server]:
         app,
         **protocol.options(configured),
         lifespan="on",
-        log_level="warning",
+        log_config=None,
         access_log=False,
         timeout_graceful_shutdown=3,
     )

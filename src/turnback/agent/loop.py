@@ -38,6 +38,7 @@ from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
 from turnback.failpoints import hit
 from turnback.telemetry.exceptions import kind
+from turnback.telemetry.runs import Observer, Unobserved
 
 __all__ = [
     "Delta",
@@ -104,13 +105,16 @@ async def run_turn(
     new_id: Callable[[], str],
     new_link_id: Callable[[], str],
     tools: Toolbox | None = None,
+    observer: Observer | None = None,
 ) -> AsyncGenerator[Delta | StepDraft, None]:
     """Run one turn: its deltas and its steps, in order.
 
     `history` is the visible path, oldest first, and ends with the prompt to answer; `workflow` is
     the one at HEAD. Each model call, with its tools, is one draft. Setting `stop` cuts in at any
-    instant: what had streamed becomes a draft, and one more says that it was stopped.
+    instant: what had streamed becomes a draft, and one more says that it was stopped. `observer`
+    is told of each call while it goes on.
     """
+    watched = observer or Unobserved()
     toolbox = tools or canvas_toolbox(new_link_id, limits)
     conversation = Conversation(history, max_tokens=limits.max_context_tokens)
     ids = {call.id for step in history for call in step.tool_calls}
@@ -129,13 +133,22 @@ async def run_turn(
                     conversation.add(*said)
                 definitions = _definitions(toolbox)
                 messages = conversation.messages(workflow, definitions)
-                async with aclosing(_listen(model, messages, definitions, reply, watch)) as deltas:
-                    async for delta in deltas:
-                        yield delta
+                with watched.model_call(model.name, step_index) as seen:
+                    listening = _listen(model, messages, definitions, reply, watch)
+                    async with aclosing(listening) as deltas:
+                        async for delta in deltas:
+                            seen.piece()
+                            yield delta
+                    if model.counts_tokens and (used := _usage(reply.answer)):
+                        seen.used(used["inputTokens"], used["outputTokens"])
                 for call in reply.calls():
                     watch.check()
                     results.append(_error(call, "Not finished: the run ended while it ran."))
-                    workflow, results[-1] = await _run_tool(toolbox, workflow, call, watch)
+                    tool = call.name if call.name in toolbox.specs else "unknown"
+                    with watched.tool_call(tool, call.id, step_index) as seen:
+                        workflow, results[-1] = await _run_tool(toolbox, workflow, call, watch)
+                        if results[-1].is_error:
+                            seen.outcome = "failed"
                     hit("tool")
             except _Cut as raised:
                 cut = raised

@@ -20,6 +20,7 @@ from turnback.sessions.broadcast import Availability, Closed, Delta, Message, Re
 from turnback.sessions.commands import Done
 from turnback.store.outbox import HeadChanged, SessionChanged, Status, StepWritten
 from turnback.store.rows import Record
+from turnback.telemetry import metrics
 
 
 def text(message: Message, *, v1: bool) -> str | None:
@@ -235,6 +236,7 @@ def content(workflow: Workflow | None) -> orjson.Fragment | None:
 
 def error_frame(error: TurnbackError, *, v1: bool, request_id: str | None = None) -> dict[str, Any]:
     """An error as a frame: the sentence; for v1 also the code, the request and its data."""
+    metrics.error(error.code)
     frame: dict[str, Any] = {"type": "WsServerErrorEvent", "error": error.message}
     if v1:
         frame |= {"code": error.code, "data": error.data}

@@ -12,10 +12,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from turnback.core.errors import BadInput, NotFound, TurnbackError
+from turnback.telemetry import metrics
 
 
 def problem(error: TurnbackError) -> dict[str, Any]:
     """The body of an error's problem."""
+    metrics.error(error.code)
     name = type(error).__name__
     return {
         "type": "about:blank",

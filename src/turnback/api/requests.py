@@ -7,6 +7,7 @@ The outermost of our middleware. A request's id is the proxy's, where it sends a
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from time import perf_counter
 
 import orjson
@@ -54,7 +55,7 @@ class Requests:
         except ClientDisconnect:
             pass  # it hung up before it had said everything
         except Exception as error:
-            if started:  # the server cuts the connection, and logs this
+            if started and scope["type"] == "http":  # the server cuts it off, and logs this
                 raise
             log.error("request failed", **_named(scope), exc_info=error)
             await _answer(scope, sending)
@@ -77,7 +78,8 @@ def _named(scope: Scope) -> dict[str, str]:
 
 async def _answer(scope: Scope, send: Send) -> None:
     if scope["type"] == "websocket":
-        await send({"type": "websocket.close", "code": 1011, "reason": TurnbackError.code})
+        with suppress(RuntimeError, OSError):  # it may be closed
+            await send({"type": "websocket.close", "code": 1011, "reason": TurnbackError.code})
         return
     error = TurnbackError("Something went wrong on the server")
     headers = [(b"content-type", b"application/problem+json")]

@@ -38,7 +38,7 @@ from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Su
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 from turnback.store.rows import Record
-from turnback.telemetry import context
+from turnback.telemetry import context, metrics
 
 log = structlog.get_logger()
 
@@ -96,6 +96,11 @@ class _Connection:
         self._v1 = v1
 
     async def run(self) -> None:
+        sockets = metrics.SOCKETS["v1" if self._v1 else "base"]
+        with sockets.track_inprogress():
+            await self._run()
+
+    async def _run(self) -> None:
         subscriber, revision = self._actor.join(partial(encode.text, v1=self._v1))
         tasks: list[asyncio.Task[Any]] = []
         try:
@@ -127,6 +132,7 @@ class _Connection:
 
     async def _opening(self, revision: int) -> list[str]:
         if not self._v1:
+            metrics.OPENINGS["snapshot"].inc()
             return [await self._base_snapshot()]
         view = self._actor.view(steps=self._settings.snapshot_steps)
         branches = encode.partings(
@@ -136,7 +142,10 @@ class _Connection:
         if asked is not None:
             replayed = await self._replayed(asked, revision, view)
             if replayed is not None:
+                metrics.OPENINGS["replay"].inc()
+                metrics.REPLAYED.inc(len(replayed))
                 return replayed
+        metrics.OPENINGS["snapshot" if asked is None else "reset"].inc()
         records = await self._newest(view.path)
         if 0 < len(records) < len(view.path):
             kept = len(records)

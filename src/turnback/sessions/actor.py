@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import Any
 
 import structlog
@@ -59,7 +60,7 @@ from turnback.store.rows import (
     Commit,
     SessionKey,
 )
-from turnback.telemetry import context
+from turnback.telemetry import context, metrics
 
 log = structlog.get_logger()
 
@@ -174,9 +175,11 @@ class Actor:
                 f"{self._settings.command_queue} commands wait for this session already; "
                 "try again in a moment"
             )
+        began = perf_counter()
         if isinstance(asked.command, Delete):
             await self._end_run()
         done: Done = await self._enqueue(lambda: self._perform(asked))
+        metrics.COMMAND_SECONDS.observe(perf_counter() - began)
         return done
 
     async def refresh(self) -> None:
@@ -247,6 +250,11 @@ class Actor:
     def touch(self) -> None:
         """Somebody is about to use it: it stays in memory for a while."""
         self.touched = asyncio.get_running_loop().time()
+
+    @property
+    def waiting(self) -> int:
+        """How many commands wait."""
+        return self._queue.qsize()
 
     @property
     def unheld(self) -> bool:
@@ -473,7 +481,8 @@ class Actor:
                 self.key, expiry=self._settings.lease_expiry, grace=self._settings.lease_grace
             ):
                 return
-            await self._write(self._planner.interruption(), Asked(Stop(), self._agent))
+            if await self._write(self._planner.interruption(), Asked(Stop(), self._agent)):
+                metrics.TAKEOVERS.inc()
 
     async def _reload(self) -> None:
         """Read the session again, whatever memory says; a run here follows what was read."""

@@ -16,6 +16,7 @@ from turnback.core.tree import State
 from turnback.core.workflow import Workflow
 from turnback.store.outbox import Notice
 from turnback.store.rows import Record
+from turnback.telemetry import metrics
 
 
 @dataclass(slots=True)
@@ -110,10 +111,14 @@ class Subscriber:
             ):
                 self._queue.clear()
                 self.overflowed.set()
+                metrics.SLOW_READERS.inc()
                 frame = SLOW_READER
         self.closed = isinstance(frame, Closed)
         self._queue.append(frame)
         self._arrived.set()
+
+    def __len__(self) -> int:
+        return len(self._queue)
 
     async def get(self) -> str | Closed:
         """The next frame, or the end, waiting for it."""
@@ -135,6 +140,10 @@ class Hub:
 
     def __len__(self) -> int:
         return len(self._subscribers)
+
+    def waiting(self) -> list[int]:
+        """How many frames wait for each subscriber."""
+        return [len(subscriber) for subscriber in self._subscribers]
 
     def join(self, subscriber: Subscriber) -> None:
         """Tell it everything from now on; after the end, that alone."""

@@ -32,6 +32,7 @@ from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import unreachable
 from turnback.store.rows import SessionKey
+from turnback.telemetry import metrics
 
 log = structlog.get_logger()
 
@@ -116,6 +117,21 @@ class Sessions:
     def now(self) -> datetime:
         """The time, as records carry it: UTC, to the millisecond."""
         return now_ms()
+
+    def census(self) -> metrics.Now:
+        """What there is at this moment, for whoever reads the metrics."""
+        commands = [actor.waiting for actor in self._actors.values()]
+        frames = [count for actor in self._actors.values() for count in actor.hub.waiting()]
+        used, idle = self.dao.usage
+        return metrics.Now(
+            live_sessions=len(self._actors),
+            commands=sum(commands),
+            longest_command_queue=max(commands, default=0),
+            frames=sum(frames),
+            longest_send_queue=max(frames, default=0),
+            db_used=used,
+            db_idle=idle,
+        )
 
     async def ready(self) -> None:
         """Raise `Draining` or `DatabaseUnavailable` where no session can be served."""
@@ -239,15 +255,21 @@ class Sessions:
         finally:
             self._waking = None
 
-    async def _catch_up(self, actors: list[Actor]) -> None:
-        """Read those of these sessions again that are behind. Raises `DatabaseUnavailable`."""
+    async def _catch_up(self, actors: list[Actor]) -> int:
+        """Read those of these sessions again that are behind; how many were.
+
+        Raises `DatabaseUnavailable`.
+        """
         actors = [actor for actor in actors if not actor.deleted]
         revisions = await self.dao.revisions([actor.key for actor in actors])
+        behind = 0
         for actor in actors:
             if revisions.get(actor.key.id, math.inf) > actor.memory.revision:  # absent: deleted
+                behind += 1
                 actor.doubt()
             if not actor.settled:
                 self._mend(actor.key.id)
+        return behind
 
     async def _poll(self) -> None:
         """Bring memory up to what other processes have written, and tell whether anything works."""
@@ -255,7 +277,7 @@ class Sessions:
             epoch = await self.dao.stream_epoch()
             if epoch != self.epoch:
                 await self._forget_all(epoch)
-            await self._catch_up(list(self._actors.values()))
+            metrics.POLL_HEALS.inc(await self._catch_up(list(self._actors.values())))
         except DatabaseUnavailable as error:
             if unreachable(error):
                 for actor in self._actors.values():

@@ -11,12 +11,14 @@ from turnback.agent.models import ChatModel
 from turnback.agent.steps import Delta, RunLimits, StepDraft
 from turnback.core.errors import ModelNotConfigured, QueueFull
 from turnback.core.tree import EndReason
+from turnback.core.workflow import Workflow
 from turnback.failpoints import hit
 from turnback.sessions import broadcast
 from turnback.sessions.actor import Actor, Run
 from turnback.sessions.planning import new_link_id
 from turnback.settings import Settings
 from turnback.store.ids import new_id
+from turnback.telemetry.runs import ObservedRun
 
 
 class Runner:
@@ -42,6 +44,17 @@ class Runner:
             draft = StepDraft(content=content, before=workflow, after=workflow, end_reason=end)
             await actor.append(run, run.step_id, draft)
             return
+        with ObservedRun(
+            session=actor.key.id,
+            turn=run.turn_id,
+            model=model.name,
+            step_id=lambda: run.step_id,
+        ) as observed:
+            await self._turn(actor, run, model, workflow, observed)
+
+    async def _turn(
+        self, actor: Actor, run: Run, model: ChatModel, workflow: Workflow, observed: ObservedRun
+    ) -> None:
         turn = run_turn(
             model=model,
             history=await actor.memory.history(self._limits.max_context_tokens),
@@ -50,6 +63,7 @@ class Runner:
             limits=self._limits,
             new_id=new_id,
             new_link_id=new_link_id,
+            observer=observed,
         )
         async with aclosing(turn):
             async for item in turn:
@@ -59,6 +73,7 @@ class Runner:
                         actor.tell_delta(run, _told(run, item))
                     case StepDraft():
                         await actor.append(run, run.step_id, item)
+                        observed.stepped(item.end_reason)
                     case _:
                         assert_never(item)
 

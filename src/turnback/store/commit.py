@@ -24,6 +24,7 @@ from turnback.core.tree import (
     StepAppended,
     Turn,
     TurnEnded,
+    TurnKind,
     TurnStarted,
     TurnStatus,
 )
@@ -38,6 +39,7 @@ from turnback.store.rows import (
     SessionChange,
     Takeover,
 )
+from turnback.telemetry.metrics import CommitKind
 
 _compress = zstandard.ZstdCompressor(level=3, write_content_size=True).compress
 
@@ -139,6 +141,28 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
     )
     parts = ", ".join([f"s as ({head})", *s.ctes])
     return f"with {parts} select revision, state, fence from s", s.args
+
+
+def kind(commit: Commit) -> CommitKind:
+    """What a commit is counted as."""
+    if isinstance(commit.guard, Takeover):
+        return "interrupt"
+    found: CommitKind = "change"
+    for event in commit.events:
+        match event:
+            case TurnEnded():
+                return "end"
+            case TurnStarted(turn):
+                return "prompt" if turn.kind is TurnKind.PROMPT else "edit"
+            case StepAppended():
+                found = "step"
+            case HeadMoved(_, _, cause):
+                found = cause.value
+            case StateChanged() if found == "change":
+                found = "stop"
+            case _:
+                pass
+    return found
 
 
 def _guard(s: _Statement, commit: Commit) -> str:

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from time import perf_counter
 from typing import Any
 
 import asyncpg
@@ -37,6 +38,7 @@ from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRo
 from turnback.store.spans import Spans
 from turnback.store.transcripts import Transcripts
 from turnback.store.wakeups import Wakeups
+from turnback.telemetry import metrics
 
 _SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
@@ -338,6 +340,7 @@ class Dao:
         Raises `RequestTaken`, `TurnKeyTaken`, `RecordConflict` (nothing written), or
         `DatabaseUnavailable`, whose `in_doubt` says whether it may have been written.
         """
+        began = perf_counter()
         text, args = commits.build(commit, max_redo_depth=self._max_redo_depth)
         try:
             row = await self._write(text, args)
@@ -346,6 +349,8 @@ class Dao:
         if row is None:
             return None
         self.wakeups.written(commit.key.id)
+        metrics.COMMIT_SECONDS[commits.kind(commit)].observe(perf_counter() - began)
+        metrics.EVENTS.inc(len(commit.notices))
         return Committed(row["revision"], State(row["state"]), row["fence"])
 
     async def was_committed(self, commit: Commit, *, since: int) -> bool:
@@ -391,6 +396,11 @@ class Dao:
     async def forget_requests(self, *, before: datetime) -> None:
         """Drop the answers to requests older than `before`."""
         await self._db.run(lambda c: c.execute(TRIM_REQUESTS, before))
+
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Connections of the pool in use now, and idle."""
+        return self._db.usage
 
     # -- the installation
 

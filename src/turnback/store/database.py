@@ -16,6 +16,7 @@ import asyncpg
 
 from turnback.core.errors import DatabaseUnavailable
 from turnback.store.url import asyncpg_dsn
+from turnback.telemetry import metrics
 
 Connection = asyncpg.pool.PoolConnectionProxy
 
@@ -65,12 +66,14 @@ async def domain_errors(*, in_doubt: bool = False) -> AsyncIterator[None]:
     try:
         yield
     except _REFUSED as error:
+        metrics.DB_AWAY.inc()
         raise DatabaseUnavailable(
             "The database did not take this; nothing was saved, try again",
             reached=True,
             in_doubt=False,
         ) from error
     except _LOST as error:
+        metrics.DB_AWAY.inc()
         raise DatabaseUnavailable(
             "The database cannot be reached; try again in a moment",
             reached=False,
@@ -126,6 +129,12 @@ class Database:
             await asyncio.wait_for(self._pool.close(), timeout=5)
         except TimeoutError:
             self._pool.terminate()
+
+    @property
+    def usage(self) -> tuple[int, int]:
+        """Connections of the pool in use now, and idle."""
+        idle = self._pool.get_idle_size()
+        return self._pool.get_size() - idle, idle
 
     @asynccontextmanager
     async def connection(self, *, writes: bool = False) -> AsyncIterator[Connection]:

@@ -17,6 +17,7 @@ import structlog
 
 from turnback.core.errors import DatabaseUnavailable
 from turnback.store.database import Database, domain_errors
+from turnback.telemetry import metrics
 
 log = structlog.get_logger()
 
@@ -65,6 +66,7 @@ class Wakeups:
                 finally:
                     connection.terminate()
             except DatabaseUnavailable as error:
+                metrics.WAKEUPS_LOST.inc()
                 log.warning("no wake-ups; the poll goes on", reason=error.message)
             await asyncio.sleep(RETRY)
 
@@ -72,7 +74,9 @@ class Wakeups:
         def on_notice(_: object, pid: int, channel: str, payload: object) -> None:
             node_id, _, ids = str(payload).partition(" ")
             if node_id != self._node_id:
-                heard(frozenset(ids.split()))
+                named = frozenset(ids.split())
+                metrics.WAKEUPS_HEARD.inc(len(named))
+                heard(named)
 
         async with domain_errors():
             connection = await asyncpg.connect(
@@ -110,6 +114,7 @@ class Wakeups:
             except DatabaseUnavailable:
                 self._written = sent | self._written
                 raise
+            metrics.WAKEUPS_SENT.inc(len(sent))
             await asyncio.sleep(interval)
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 
 from turnback import __version__
 from turnback.api.frames import V1_TYPES
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.request import sessions_of
 from turnback.core.operators import CATALOG
+from turnback.telemetry import metrics
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -49,6 +53,19 @@ async def capabilities(request: Request) -> Response:
             },
         }
     )
+
+
+@router.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={200: {"description": "The metrics, in Prometheus' text format."}},
+)
+async def scrape(request: Request) -> Response:
+    """What is counted and timed in this process."""
+    now = sessions_of(request).census()
+    # It takes some milliseconds, which nobody else need wait for.
+    text = await asyncio.to_thread(metrics.render, now)
+    return Response(text, media_type=metrics.CONTENT_TYPE)
 
 
 @router.get("/healthz")
