@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from turnback import schema
+from turnback.api.definitions import frames
 
 ROOT = Path(__file__).parents[1]
 FILES = schema.files()
@@ -26,9 +27,9 @@ def test_a_committed_contract_is_what_the_code_says(path: Path) -> None:
 
 
 def test_the_frames_schema_is_a_schema_and_its_tags_are_required() -> None:
-    frames = schema.frames()
-    Draft202012Validator.check_schema(frames)
-    for name, definition in frames["$defs"].items():
+    document = frames()
+    Draft202012Validator.check_schema(document)
+    for name, definition in document["$defs"].items():
         if name.startswith(("Ws", "Base")) and name.endswith(("Command", "Event")):
             assert "type" in definition["required"], name
 
@@ -43,13 +44,13 @@ def test_what_is_written_is_the_same_every_time(tmp_path: Path) -> None:
     ("server->client", "BaseServerFrame"),
 ])  # fmt: skip
 def test_recorded_frames_of_the_public_proposal_are_base_frames(direction: str, union: str) -> None:
-    definitions = schema.frames()["$defs"]
+    definitions = frames()["$defs"]
     validator = Draft202012Validator({"$ref": f"#/$defs/{union}", "$defs": definitions})
     lines = [json.loads(line) for line in RECORDED.read_text().splitlines()]
-    frames = [line["frame"] for line in lines if line["dir"] == direction]
+    recorded = [line["frame"] for line in lines if line["dir"] == direction]
     # The recording has commands that are wrong on purpose: what they lack, the schema asks for.
-    wrong = [frame for frame in frames if not validator.is_valid(frame)]
-    assert len(frames) - len(wrong) > 5
+    wrong = [frame for frame in recorded if not validator.is_valid(frame)]
+    assert len(recorded) - len(wrong) > 5
     for frame in wrong:
         assert direction == "client->server"
         assert not isinstance(frame, dict) or (
@@ -67,12 +68,12 @@ def asyncapi_check(document: Any, tmp_path: Path) -> subprocess.CompletedProcess
 
 
 def test_asyncapis_own_parser_finds_nothing_and_sees_every_frame(tmp_path: Path) -> None:
-    definitions = schema.frames()["$defs"]
+    definitions = frames()["$defs"]
     checked = asyncapi_check(json.loads(FILES[schema.ASYNCAPI]), tmp_path)
     assert (checked.returncode, checked.stderr) == (0, "")
     unions = ("ClientFrame", "ServerFrame", "BaseClientFrame", "BaseServerFrame")
-    frames = [member["$ref"] for union in unions for member in definitions[union]["oneOf"]]
-    assert sorted(checked.stdout.split()) == sorted(ref.rsplit("/", 1)[-1] for ref in frames)
+    members = [member["$ref"] for union in unions for member in definitions[union]["oneOf"]]
+    assert sorted(checked.stdout.split()) == sorted(ref.rsplit("/", 1)[-1] for ref in members)
 
 
 def test_the_check_of_the_asyncapi_document_sees_what_is_wrong(tmp_path: Path) -> None:
@@ -87,7 +88,7 @@ def test_the_asyncapi_documents_schemas_are_the_frames_schemas() -> None:
     document = json.loads(FILES[schema.ASYNCAPI])
     schemas = document["components"]["schemas"]
     Draft202012Validator.check_schema({"$defs": schemas})
-    definitions = schema.frames()["$defs"]
+    definitions = frames()["$defs"]
     for name, held in schemas.items():
         assert held.get("required") == definitions[name].get("required"), name
         assert list(held.get("properties", {})) == list(definitions[name].get("properties", {}))

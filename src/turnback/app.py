@@ -10,7 +10,7 @@ from fastapi import FastAPI, WebSocket
 from fastapi.middleware.cors import CORSMiddleware
 
 from turnback import __version__
-from turnback.api import door, page, problems, rest, socket
+from turnback.api import door, openapi, page, problems, rest, socket
 from turnback.api.guard import Guard
 from turnback.api.limits import Places
 from turnback.api.requests import Requests
@@ -85,4 +85,5 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
     async def ws(websocket: WebSocket, session_id: str) -> None:
         await socket.serve(websocket, session_id)
 
+    openapi.install(app, settings)
     return app

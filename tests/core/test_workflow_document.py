@@ -9,10 +9,11 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from workflows import FILES, IDS, LIMITS, documents, make, operators, several, shuffled
 
 from turnback.core.errors import InvalidWorkflow, TooLarge
-from turnback.core.workflow import EMPTY, Workflow, load, load_json
+from turnback.core.workflow import EMPTY, SCHEMA, Workflow, load, load_json
 
 
 def read(name: str) -> Workflow:
@@ -27,6 +28,38 @@ def test_load_then_save_is_the_identity(document: dict[str, Any]) -> None:
     for workflow in (load(document, **LIMITS), load_json(text, **LIMITS)):
         assert workflow.encoded() == text
         assert orjson.dumps(workflow.content()) == text
+
+
+MEMBERS = [
+    "operators", "links", "commentBoxes", "settings", "operatorPositions", "operatorID", "linkID",
+    "commentBoxID", "source", "target", "portID", "inputPorts", "outputPorts", "operatorType",
+    "operatorProperties", "commentBoxPosition",
+]  # fmt: skip
+ODD_SHAPES = st.recursive(
+    st.none() | st.booleans() | st.integers(0, 9) | st.sampled_from(IDS),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(MEMBERS), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@several
+@given(
+    documents() | ODD_SHAPES,
+    st.dictionaries(st.sampled_from(["operators", "links"]), st.lists(ODD_SHAPES, max_size=1)),
+)
+def test_the_schema_of_a_workflow_asks_what_loading_it_asks(
+    document: Any, put: dict[str, Any]
+) -> None:
+    document = {**document, **put} if isinstance(document, dict) else document
+    fits = Draft202012Validator(SCHEMA).is_valid(document)
+    try:
+        load(document, **LIMITS)
+        refused = ""
+    except InvalidWorkflow as error:
+        refused = error.message
+    assert fits == (not refused or "ids are unique" in refused), refused
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)

@@ -16,7 +16,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from naive_canvas import canonical
 
-from turnback import schema
+from turnback.api.definitions import frames
 
 Frame = dict[str, Any]
 
@@ -35,8 +35,8 @@ BASE = {
 
 @cache
 def _validator(type_: str) -> Draft202012Validator:
-    frames = schema.frames()
-    return Draft202012Validator({"$ref": f"#/$defs/{type_}", "$defs": frames["$defs"]})
+    schema = frames()
+    return Draft202012Validator({"$ref": f"#/$defs/{type_}", "$defs": schema["$defs"]})
 
 
 def check_v1(frame: Frame) -> None:
@@ -49,7 +49,7 @@ def check_v1(frame: Frame) -> None:
 
 @cache
 def _members(type_: str) -> frozenset[str]:
-    return frozenset(schema.frames()["$defs"][type_]["properties"])
+    return frozenset(frames()["$defs"][type_]["properties"])
 
 
 def check_base(frame: Frame) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from turnback import __version__
+from turnback.api.definitions import UNIONS, moved
 from turnback.api.frames import BASE, V1
 
 Json = dict[str, Any]
@@ -65,9 +66,9 @@ def document(definitions: Mapping[str, Json]) -> Json:
         ),
     }
     schemas = {
-        name: _schema(definition)
+        name: moved(_schema(definition), "#/components/schemas/")
         for name, definition in definitions.items()
-        if name not in {union for unions in DIALECTS.values() for union in unions}
+        if name not in UNIONS
     }
     return {
         "asyncapi": VERSION,
@@ -172,15 +173,13 @@ def _references(channel: str, messages: Sequence[str]) -> list[Json]:
 
 
 def _schema(schema: Any) -> Any:
-    """A definition in the words of AsyncAPI: its references, and no mapping of OpenAPI's."""
+    """A definition in the words of AsyncAPI, which has no mapping of a discriminator's values."""
     if isinstance(schema, list):
         return [_schema(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: member.replace("#/$defs/", "#/components/schemas/")
-        if name == "$ref"
-        else _schema(member)
+        name: _schema(member)
         for name, member in schema.items()
         if not (name == "discriminator" and isinstance(member, dict) and "mapping" in member)
     }

@@ -25,6 +25,7 @@ from turnback.api.frames import AgentState
 from turnback.api.rest.answer import Problem, json_answer
 from turnback.api.rest.request import (
     Body,
+    WorkflowDocument,
     actor_of,
     body_of,
     parsed,
@@ -84,7 +85,7 @@ router = APIRouter(
 class AgentSettings(Body):
     """The limits that a run has. A member left out is not spoken of."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     maxOperatorResultCharLimit: int | None = None
     toolTimeoutSeconds: float | None = None
@@ -102,11 +103,11 @@ class CreateAgent(Body):
     application is no concern of this service: the host gives it the document.
     """
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="ignore", strict=True)
 
     modelType: Model | None = None
     name: Name | None = None
-    workflow: dict[str, Any] | None = None
+    workflow: WorkflowDocument | None = None
     settings: AgentSettings | None = None
 
 

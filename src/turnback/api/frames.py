@@ -52,13 +52,15 @@ class _Frame(BaseModel):
 
 
 class _ClientFrame(_Frame):
+    model_config = ConfigDict(strict=True)
+
     requestId: Key | None = None
     expectedHeadId: StepId | None = None
 
 
 class WsClientPromptCommand(_ClientFrame):
     type: Literal["WsClientPromptCommand"]
-    content: str
+    content: Annotated[str, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
     messageSource: Literal["chat", "feedback"] | None = None
     turnKey: Key | None = None
     attachmentIds: list[str] | None = None
@@ -68,7 +70,17 @@ class WsClientStopCommand(_ClientFrame):
     type: Literal["WsClientStopCommand"]
 
 
+def _names_what(schema: dict[str, Any]) -> None:
+    """A revert names a turn or a step."""
+    text = {"type": "string"}
+    schema["anyOf"] = [
+        {"required": [name], "properties": {name: text}} for name in ("messageId", "stepId")
+    ]
+
+
 class WsClientRevertCommand(_ClientFrame):
+    model_config = ConfigDict(json_schema_extra=_names_what)
+
     type: Literal["WsClientRevertCommand"]
     messageId: StepId | None = None
     stepId: StepId | None = None

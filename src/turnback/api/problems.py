@@ -10,9 +10,12 @@ import orjson
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from turnback.core.errors import BadInput, NotFound, TurnbackError
 from turnback.telemetry import metrics
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 def problem(error: TurnbackError) -> dict[str, Any]:
@@ -63,9 +66,23 @@ def install(app: FastAPI) -> None:
         answer.status_code = error.status_code
         answer.body = orjson.dumps(problem(failed) | {"status": error.status_code, "title": phrase})
         answer.headers["content-length"] = str(len(answer.body))
-        answer.headers.update(error.headers or {})  # `Allow`, where it is the method
+        answer.headers.update(error.headers or {})
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            answer.headers["allow"] = ", ".join(_allowed(request))
         return answer
 
     app.add_exception_handler(TurnbackError, ours)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
+
+
+def _allowed(request: Request) -> list[str]:
+    """The methods that there are for the path of `request`, in whichever of the app's routes."""
+    return [
+        method
+        for method in METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]

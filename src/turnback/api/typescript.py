@@ -27,7 +27,7 @@ def _type(schema: Mapping[str, Any], indent: str = "") -> str:
     if "enum" in schema:
         return " | ".join(json.dumps(value) for value in schema["enum"])
     for union in ("oneOf", "anyOf"):
-        if union in schema:
+        if union in schema and "properties" not in schema:
             members = dict.fromkeys(_type(member, indent) for member in schema[union])
             return " | ".join(members)
     match schema.get("type"):

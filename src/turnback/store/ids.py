@@ -6,7 +6,7 @@ import re
 
 import uuid_utils
 
-_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 def new_id() -> str:
@@ -16,4 +16,4 @@ def new_id() -> str:
 
 def is_id(text: str) -> bool:
     """Whether `text` has the form of an id; only then may a statement be asked for it."""
-    return _ID.fullmatch(text) is not None
+    return ID.fullmatch(text) is not None

@@ -19,7 +19,7 @@ from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     actor_of,
-    any_object,
+    described_by,
     object_of,
     principal_of,
     read_body,
@@ -63,8 +63,7 @@ class CommandEnd(CommandAnswer):
         200: {"model": CommandEnd, "description": "With `wait=end`: the turn has ended."},
         202: {"description": "Done, and durable; with `wait=end`: the end was not waited for."},
     },
-    openapi_extra=any_object("A client frame: `ClientFrame` in `frames.schema.json`.")
-    | {"parameters": [IDEMPOTENCY_KEY]},
+    openapi_extra=described_by({"$ref": "#/$defs/ClientFrame"}) | {"parameters": [IDEMPOTENCY_KEY]},
 )
 async def command(
     request: Request,

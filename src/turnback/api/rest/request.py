@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge
 from turnback.core.principal import LOCAL, Principal
 from turnback.core.values import parse
+from turnback.core.workflow import SCHEMA
 from turnback.sessions.actor import Actor
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
+
+WorkflowDocument = Annotated[dict[str, Any], WithJsonSchema(dict(SCHEMA))]
+"""A workflow as it comes; `load` says whether it is one."""
 
 
 class Body(BaseModel):
     """A body in snake_case: a member that it does not have is refused."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def sessions_of(request: Request) -> Sessions:
@@ -101,13 +106,12 @@ def workflow_limits(settings: Settings) -> dict[str, int]:
     return {"max_bytes": settings.max_workflow_bytes, "max_depth": settings.max_json_depth}
 
 
-def any_object(description: str) -> dict[str, Any]:
-    """The OpenAPI part for a body that is described elsewhere."""
-    schema = {"type": "object", "description": description}
+def described_by(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The OpenAPI part for a body of this JSON Schema."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
     """The OpenAPI part for a body that is read by hand, within `max_body`."""
-    schema = model.model_json_schema()
+    schema = model.model_json_schema(ref_template="#/$defs/{model}")
     return {"requestBody": {"content": {"application/json": {"schema": schema}}}}

@@ -14,6 +14,7 @@ from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
+    WorkflowDocument,
     actor_of,
     body_of,
     object_of,
@@ -29,7 +30,7 @@ from turnback.core.errors import BadInput
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
 from turnback.store.dao import SessionTaken
-from turnback.store.ids import is_id
+from turnback.store.ids import ID, is_id
 from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 
@@ -42,7 +43,7 @@ Model = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$"
 class CreateSession(Body):
     """A new session. `workflow` is the canvas document it begins with, an empty one if left out."""
 
-    workflow: dict[str, Any] | None = None
+    workflow: WorkflowDocument | None = None
     name: Name | None = None
     model: Model | None = None
 
@@ -130,7 +131,7 @@ async def list_sessions(
     request: Request,
     q: Annotated[str | None, Query(max_length=200)] = None,
     archived: bool = False,
-    cursor: str | None = None,
+    cursor: Annotated[str | None, Query(json_schema_extra={"pattern": ID.pattern})] = None,
     limit: Annotated[int, Query(ge=1)] = 50,
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""

@@ -8,14 +8,14 @@ from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.commands import CommandAnswer
 from turnback.api.rest.request import (
     actor_of,
-    any_object,
+    described_by,
     principal_of,
     read_body,
     sessions_of,
     workflow_limits,
 )
 from turnback.core.errors import PreconditionRequired
-from turnback.core.workflow import Workflow, load_json
+from turnback.core.workflow import SCHEMA, Workflow, load_json
 from turnback.sessions.commands import Asked, PutWorkflow
 
 router = APIRouter(responses=PROBLEMS)
@@ -52,7 +52,7 @@ async def get_workflow(request: Request, session_id: str) -> Response:
     status_code=200,
     response_model=CommandAnswer,
     responses={204: {"description": "The document is equal to the one at HEAD."}},
-    openapi_extra=any_object("The workflow document.")
+    openapi_extra=described_by(SCHEMA)
     | {
         "parameters": [
             {

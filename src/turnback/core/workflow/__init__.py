@@ -22,9 +22,11 @@ from turnback.core.workflow.editing import apply
 from turnback.core.workflow.manifest import operators_in, parts
 from turnback.core.workflow.meeting import conflicts, touches
 from turnback.core.workflow.replay import edits_between, replay
+from turnback.core.workflow.shape import SCHEMA
 
 __all__ = [
     "EMPTY",
+    "SCHEMA",
     "Assembly",
     "Change",
     "Changes",

@@ -15,6 +15,48 @@ Json = Mapping[str, Any]  # an object of the document; nobody changes it
 
 Ends = tuple[str, str | None, str, str | None]
 
+_TEXT: Json = {"type": "string"}
+_OBJECT: Json = {"type": "object"}
+
+
+def _objects(required: str, **members: Json) -> Json:
+    """A list of objects that have a `required` text and, where they have `members`, those so."""
+    properties = {required: _TEXT, **members}
+    return {
+        "type": "array",
+        "items": {"type": "object", "properties": properties, "required": [required]},
+    }
+
+
+_PORTS = _objects("portID")
+_END: Json = {
+    "type": "object",
+    "properties": {"operatorID": _TEXT, "portID": _TEXT},
+    "required": ["operatorID"],
+}
+_LINKS = _objects("linkID", source=_END, target=_END)
+_LINKS["items"]["required"].extend(("source", "target"))
+
+SCHEMA: Json = {
+    "type": "object",
+    "description": "A workflow document. Ids are unique in their list; members that are not named "
+    "here are kept as they are.",
+    "properties": {
+        "operators": _objects(
+            "operatorID",
+            operatorType=_TEXT,
+            operatorProperties=_OBJECT,
+            inputPorts=_PORTS,
+            outputPorts=_PORTS,
+        ),
+        "links": _LINKS,
+        "commentBoxes": _objects("commentBoxID", commentBoxPosition=_OBJECT),
+        "operatorPositions": {"type": "object", "additionalProperties": _OBJECT},
+        "settings": _OBJECT,
+    },
+}
+"""What `check_document` asks of a document's shape, as JSON Schema."""
+
 # Containers around an operator, a link, a comment box or a position: the document and its member.
 AROUND = 2
 
