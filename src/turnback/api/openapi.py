@@ -34,14 +34,24 @@ def install(app: FastAPI, settings: Settings) -> None:
 def _completed(document: Json, settings: Settings) -> Json:
     definitions = dict(frames()["$defs"])
     for operation in _operations(document):
-        for parameter in operation.get("parameters", ()):
-            if parameter["name"] == "limit":
-                parameter["schema"]["maximum"] = settings.page_limit
         for content in _contents(operation):
             definitions |= content["schema"].pop("$defs", {})
     document["components"]["schemas"] |= _named_by(document, definitions)
+    _limit(document, settings)
     completed: Json = moved(document, SCHEMAS)
     return completed
+
+
+def _limit(schema: Any, settings: Settings) -> None:
+    """Say of each number whose most is a setting how much that is here."""
+    if isinstance(schema, list):
+        for item in schema:
+            _limit(item, settings)
+    elif isinstance(schema, dict):
+        if "x-setting" in schema:
+            schema["maximum"] = getattr(settings, schema["x-setting"])
+        for member in schema.values():
+            _limit(member, settings)
 
 
 def _operations(document: Json) -> Iterator[Json]:

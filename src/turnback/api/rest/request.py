@@ -106,6 +106,11 @@ def workflow_limits(settings: Settings) -> dict[str, int]:
     return {"max_bytes": settings.max_workflow_bytes, "max_depth": settings.max_json_depth}
 
 
+def setting(name: str) -> dict[str, Any]:
+    """For a number's schema: its most is the setting of this name, which OpenAPI then says."""
+    return {"x-setting": name}
+
+
 def described_by(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The OpenAPI part for a body of this JSON Schema."""
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}

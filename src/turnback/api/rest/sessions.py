@@ -24,6 +24,7 @@ from turnback.api.rest.request import (
     read_body,
     read_object,
     sessions_of,
+    setting,
     workflow_limits,
 )
 from turnback.core.errors import BadInput
@@ -132,7 +133,7 @@ async def list_sessions(
     q: Annotated[str | None, Query(max_length=200)] = None,
     archived: bool = False,
     cursor: Annotated[str | None, Query(json_schema_extra={"pattern": ID.pattern})] = None,
-    limit: Annotated[int, Query(ge=1)] = 50,
+    limit: Annotated[int, Query(ge=1, json_schema_extra=setting("page_limit"))] = 50,
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""
     if cursor is not None and not is_id(cursor):

@@ -10,7 +10,14 @@ from pydantic import BaseModel
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.records import RecordBody
-from turnback.api.rest.request import actor_of, page_size, principal_of, records_of, sessions_of
+from turnback.api.rest.request import (
+    actor_of,
+    page_size,
+    principal_of,
+    records_of,
+    sessions_of,
+    setting,
+)
 from turnback.api.rest.workflow import document
 from turnback.core.lineage import ROOT_ID
 
@@ -29,7 +36,7 @@ async def steps(
     request: Request,
     session_id: str,
     before: str | None = None,
-    limit: Annotated[int, Query(ge=1)] = 50,
+    limit: Annotated[int, Query(ge=1, json_schema_extra=setting("page_limit"))] = 50,
     all: bool = False,
 ) -> Response:
     """The visible path, or with `all` every step, in pages from the newest; each oldest first.

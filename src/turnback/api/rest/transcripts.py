@@ -26,6 +26,7 @@ from turnback.api.rest.request import (
     read_object,
     records_of,
     sessions_of,
+    setting,
 )
 from turnback.core.errors import BadCursor, BadInput, TranscriptNotReady
 from turnback.core.lineage import Position
@@ -41,6 +42,8 @@ LOOK_AGAIN = 0.05
 
 HIGHEST = 2**31 - 1
 
+Limit = Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("transcript_limit"))]
+
 router = APIRouter(responses=PROBLEMS)
 
 
@@ -52,8 +55,11 @@ class TranscriptQuery(Body):
 
     session_id: str
     cursor: Annotated[str, Field(max_length=400)] | None = None
-    limit: Annotated[int, Field(ge=1, strict=True)] | None = None
-    min_revision: Annotated[int, Field(ge=0, le=2**63 - 1, strict=True)] | None = None
+    limit: (
+        Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("transcript_limit"))]
+        | None
+    ) = None
+    min_revision: Annotated[int, Field(ge=0, le=2**53 - 1, strict=True)] | None = None
 
 
 class TranscriptPage(BaseModel):
@@ -105,7 +111,7 @@ async def get_transcript(
     request: Request,
     session_id: str,
     cursor: Annotated[str | None, Query(max_length=400)] = None,
-    limit: Annotated[int | None, Query(ge=1)] = None,
+    limit: Annotated[int | None, Query(ge=1, json_schema_extra=setting("transcript_limit"))] = None,
 ) -> Response:
     """A page of the effective transcript, oldest first; 304 where `If-None-Match` has its tag."""
     limit = _limit(request, limit)
