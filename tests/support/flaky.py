@@ -29,6 +29,7 @@ class Wire:
     url: str
     lost: int = 0
     _losing: Loss | None = None
+    _hushed: bytes | None = None
     _open: asyncio.Event = field(default_factory=asyncio.Event)
     _writers: set[asyncio.StreamWriter] = field(default_factory=set)
 
@@ -40,8 +41,13 @@ class Wire:
         """Pass nothing on, either way, until `speak`."""
         self._open.clear()
 
+    def hush(self, application: str) -> None:
+        """Drop whatever the server says from now on to connections of this name, until `speak`."""
+        self._hushed = application.encode()
+
     def speak(self) -> None:
         """Pass on what was held back, and what comes."""
+        self._hushed = None
         self._open.set()
 
     def cut(self) -> None:
@@ -57,9 +63,11 @@ class Wire:
         self._writers |= {out, to_server}
         commits: set[bytes] = set()
         losing = asyncio.Event()
+        names: list[bytes] = []  # the first message, in which the client says what it is called
 
         async def ask() -> None:
             while data := await near.read(2**20):
+                names or names.append(data)
                 await self._open.wait()
                 commits.update(COMMIT.findall(data))
                 if self._losing and any(b"\x00" + name + b"\x00" in data for name in commits):
@@ -76,6 +84,8 @@ class Wire:
                 await self._open.wait()
                 if losing.is_set():
                     return
+                if self._hushed is not None and self._hushed in names[0]:
+                    continue
                 out.write(data)
                 await out.drain()
 
