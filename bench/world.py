@@ -91,10 +91,10 @@ class World:
             )
             dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
             try:
-                await dao.hold_node_lock()
+                await dao.leases.hold()
                 yield Store(url, settings, dao)
             finally:
-                await dao.drop_node_lock()
+                await dao.leases.drop()
                 await database.close()
 
     async def _execute(self, statement: str) -> None:
@@ -176,6 +176,7 @@ class ByHand:
 @asynccontextmanager
 async def serving(url: str | None = None, **settings: object) -> AsyncIterator[Server]:
     """`turnback serve` on the database at `url`, as a process of its own."""
+    settings = {"ws_messages_per_minute": 10**9} | settings  # it is the server that is measured
     variables = {f"TURNBACK_{name.upper()}": str(value) for name, value in settings.items()}
     if url is not None:
         variables["TURNBACK_DATABASE_URL"] = url
