@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -73,7 +74,8 @@ async def traffic(
         error.add_note(f"seed {seed}, after {driven.commands} commands")
         raise
     finally:
-        print(f"seed {seed}: {driven.commands} commands, {driven.rounds}")
+        left = Counter(mark.what[0] for mark in driven.model.marks)
+        print(f"seed {seed}: {driven.commands} commands, {driven.rounds}, {left}")
         await driven.end()
 
 

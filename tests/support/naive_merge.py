@@ -32,7 +32,11 @@ def items(document: Document) -> Items:
 
 def merged(base: Document, mine: Document, theirs: Document) -> Items:
     """The items of the merge. Raises `Clash` with the keys of those that clash."""
-    a, b, c = items(base), items(mine), items(theirs)
+    return merged_items(items(base), items(mine), items(theirs))
+
+
+def merged_items(a: Items, b: Items, c: Items) -> Items:
+    """As `merged`, of items: `b` and `c` both began as `a`."""
     found: Items = {}
     clashes = set()
     for key in {*a, *b, *c}:

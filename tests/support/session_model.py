@@ -16,6 +16,7 @@ from typing import Any
 
 from client_view import CONTENTS, ROOT, as_base
 from naive_canvas import Document, Refused, called, canonical, edited, filled
+from naive_merge import Clash, Items, items, merged_items
 
 Frame = dict[str, Any]
 Path = tuple[str, ...]
@@ -106,6 +107,7 @@ class Model:
     name: str
     max_redo: int
     outages: frozenset[str] = frozenset()  # refusals that may meet any command
+    max_kept: int = 200
     moments: list[Moment] = field(default_factory=list)
     steps: dict[str, Frame] = field(default_factory=dict)  # in the order they were written
     paths: dict[str, Path] = field(default_factory=dict)
@@ -119,6 +121,7 @@ class Model:
     keys: dict[str, str] = field(default_factory=dict)  # turn keys
     answered: dict[str, tuple[Sent, Frame]] = field(default_factory=dict)  # by requestId
     stops: set[tuple[str, tuple[str, int, str | None]]] = field(default_factory=set)
+    keeping: Moment | None = None  # before a revert whose kept edits are still to be told
 
     def __post_init__(self) -> None:
         self.paths[ROOT] = ()
@@ -239,6 +242,7 @@ class Model:
             assert step["beforeHash"] == step["afterHash"]
         else:
             assert (was.state, step["endReason"]) == ("AVAILABLE", "complete")
+            assert step["content"].startswith("Kept from a revert: ") is bool(self.keeping)
 
     def _check_branch(self, step: Frame) -> None:
         parent = self.steps.get(step["parentId"])
@@ -279,7 +283,11 @@ class Model:
             case "revert":
                 assert len(path) < len(was.path), "a revert that goes nowhere"
                 assert was.path[: len(path)] == path
-                redo = (*redo, was.path)[-self.max_redo :]
+                if depth > 0:
+                    redo = (*redo, was.path)[-self.max_redo :]
+                else:  # one that keeps edits: their step comes next, of the same commit
+                    assert self.keeping is None
+                    redo, self.keeping = (), was
             case "redo":
                 count = len(redo) - depth
                 assert count in (1, len(redo)), (frame, was)
@@ -297,8 +305,13 @@ class Model:
         self._moment(was, path=path, redo=redo)
         if cause == "edit":
             turn = self.steps[to]["messageId"]
-            self.marks.append(Mark(was.seq - 1, was.seq + 1, ("edit", to), turn))
-        else:
+            mark = Mark(was.seq - 1, was.seq + 1, ("edit", to), turn)
+            if self.keeping is not None:
+                mark = Mark(self.keeping.seq, was.seq + 1, ("keep", to), turn)
+                assert items(self.document(to)) == self._kept(self.keeping, len(path) - 1)[0]
+                self.keeping = None
+            self.marks.append(mark)
+        elif self.keeping is None:
             self.marks.append(Mark(was.seq, was.seq + 1, (cause, to, depth)))
 
     # -- the commands
@@ -309,6 +322,7 @@ class Model:
         Every event after `since` and every command sent after it must have been handed in.
         """
         last = self.now.seq
+        assert self.keeping is None, "half of a commit"
         free = {mark.seq: mark for mark in self.marks if mark.seq > since}
         for sent in commands:
             sent.hi = last if sent.hi is None else sent.hi
@@ -401,7 +415,10 @@ class Model:
             case "Stop", ("stop",):
                 return True
             case "Revert", ("revert", to, _):
-                return bool(to == self._reverted(fields))
+                return bool(to == self._reverted(fields)) and not self._keeps(fields, at)
+            case "Revert", ("keep", step_id):
+                to = self.steps[step_id]["parentId"]
+                return bool(to == self._reverted(fields)) and self._keeps(fields, at)
             case "Redo", ("redo", to, depth):
                 count = len(at.redo) if fields.get("all") else 1
                 return bool((to, depth) == (at.redo[-count][-1], len(at.redo) - count))
@@ -414,6 +431,29 @@ class Model:
     def _reverted(self, fields: Frame) -> str:
         step_id = fields.get("stepId") or self.first[fields["messageId"]]
         return str(self.steps[step_id]["parentId"])
+
+    def _keeps(self, fields: Frame, at: Moment) -> bool:
+        """Whether a revert is to keep edits that change something where HEAD goes."""
+        if not fields.get("keepEdits"):
+            return False
+        to = self._reverted(fields)
+        return self._kept(at, len(self.paths[to]))[0] != items(self.document(to))
+
+    def _kept(self, at: Moment, length: int) -> tuple[Items, bool]:
+        """What the edits that a revert to a path so long takes back come to when they are kept.
+
+        And whether each was made on just what it is made on again. Raises `Clash`.
+        """
+        text: str | None = self.texts[at.path[length - 1] if length else ROOT]
+        found = items(json.loads(text or ""))
+        for step_id in at.path[length:]:
+            if self.steps[step_id]["kind"] != "edit":
+                continue
+            before, after = self.before(step_id), self.texts[step_id]
+            text = after if text in (before, after) else None
+            mine, base = items(json.loads(after)), items(json.loads(before))
+            found = merged_items(base, mine, found)
+        return found, text is not None
 
     def _edit_fits(self, fields: Frame, at: Moment, step_id: str) -> bool:
         before, after = self.document(at.head), self.document(step_id)
@@ -458,13 +498,11 @@ class Model:
         if sent.kind != "Stop" and at.archived:
             must.add("archived")
         may |= self.outages
+        if sent.kind == "Revert":
+            self._revert_refusals(fields, at, must, may)
         match sent.kind:
             case "Prompt" if not fields["content"].strip():
                 must.add("content_required")
-            case "Revert" if "stepId" in fields:
-                must |= self._off(fields["stepId"], "unknown_step", at)
-            case "Revert":
-                must |= self._off(fields["messageId"], "unknown_turn", at)
             case "Redo" if not at.redo:
                 must.add("nothing_to_redo")
             case "Checkout" if fields["stepId"] != ROOT:
@@ -472,6 +510,24 @@ class Model:
             case "EditWorkflow":
                 self._edit_refusals(fields, at, must, may)
         return must, may
+
+    def _revert_refusals(self, fields: Frame, at: Moment, must: set[str], may: set[str]) -> None:
+        if "stepId" in fields:
+            off = self._off(fields["stepId"], "unknown_step", at)
+        else:
+            off = self._off(fields["messageId"], "unknown_turn", at)
+        must |= off
+        if off or not fields.get("keepEdits"):
+            return
+        length = len(self.paths[self._reverted(fields)])
+        if len([s for s in at.path[length:] if self.steps[s]["kind"] == "edit"]) > self.max_kept:
+            must.add("too_large")
+            return
+        try:
+            if not self._kept(at, length)[1]:
+                may.add("edit_conflict")
+        except Clash:
+            must.add("edit_conflict")
 
     def _off(self, name: str, code: str, at: Moment) -> set[str]:
         if name == ROOT or self.born.get(name, at.seq + 1) > at.seq:

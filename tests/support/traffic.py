@@ -476,13 +476,16 @@ class Traffic:
 
     def _revert(self, peer: Peer) -> Frame:
         rng, view = self.rng, peer.view
+        more: Frame = {}
+        if peer.v1 and rng.random() < 0.4:
+            more = {"keepEdits": rng.random() < 0.9, "confirm": rng.random() < 0.5}
         if peer.v1 and rng.random() < 0.35:
-            return {"stepId": rng.choice(view.path[-6:] or [self._some_step(peer)])}
+            return more | {"stepId": rng.choice(view.path[-6:] or [self._some_step(peer)])}
         turns = [view.steps[step_id]["messageId"] for step_id in view.path[-12:]]
         lost = [*self.model.first][-30:]
         if turns and rng.random() < 0.8:
-            return {"messageId": rng.choice(turns)}
-        return {"messageId": rng.choice([*lost, "no-such-turn"])}
+            return more | {"messageId": rng.choice(turns)}
+        return more | {"messageId": rng.choice([*lost, "no-such-turn"])}
 
     def _some_step(self, peer: Peer) -> str:
         known = [*self.model.steps]
