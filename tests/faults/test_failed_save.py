@@ -64,6 +64,11 @@ async def revert(server: Server, session: str, client: Client) -> Frame:
     return await client.ask("Revert", messageId=client.path[-1]["messageId"])
 
 
+async def keep(server: Server, session: str, client: Client) -> Frame:
+    turn = client.path[0]["messageId"]
+    return await client.ask("Revert", messageId=turn, keepEdits=True)
+
+
 async def redo(server: Server, session: str, client: Client) -> Frame:
     return await client.ask("Redo")
 
@@ -73,8 +78,13 @@ async def checkout(server: Server, session: str, client: Client) -> Frame:
 
 
 async def edit(server: Server, session: str, client: Client) -> Frame:
-    note = {"op": "addComment", "comment": {"commentBoxID": "n", "comments": []}}
-    return await client.ask("EditWorkflow", baseHeadId=client.head, edits=[note])
+    return await note(client, "n")
+
+
+async def note(client: Client, name: str) -> Frame:
+    """A comment, by hand."""
+    added = {"op": "addComment", "comment": {"commentBoxID": name, "comments": []}}
+    return await client.ask("EditWorkflow", baseHeadId=client.head, edits=[added])
 
 
 async def rename(server: Server, session: str, client: Client) -> Frame:
@@ -98,7 +108,7 @@ def refusal(answer: Any) -> Frame:
     return answer.json() if answer.content else {}
 
 
-COMMANDS = [prompt, revert, redo, checkout, edit, rename, put, delete]
+COMMANDS = [prompt, revert, keep, redo, checkout, edit, rename, put, delete]
 
 
 @pytest.mark.parametrize(
@@ -115,6 +125,7 @@ async def test_a_failed_save_changes_nothing_and_is_told_to_the_sender_alone(
         await client.snapshot()
         await other.snapshot()
         await client.prompt("add a CSVFileScan")
+        await note(client, "m")
         await client.prompt("add a Filter on amount > 10")
         await client.ask("Revert", messageId=client.path[-1]["messageId"])
         before = await rows_of(fresh_database)

@@ -18,7 +18,7 @@ from witness import Witness
 
 from turnback.store.embedded import Embedded
 
-COMMITS = 19
+COMMITS = 21
 """How many commits the witness's scenario makes; a test holds the number to it."""
 
 SLOWLY = {"offline_delay_ms": 2}

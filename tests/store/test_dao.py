@@ -78,11 +78,14 @@ def commit(key: SessionKey, guard: Guard, events: tuple[Event, ...], **more: Any
             notices.append(StepWritten(event.step.id))
         elif type(event).__name__ == "StateChanged":
             notices.append(Status(event.state))  # type: ignore[union-attr]
-    values: dict[str, Any] = {"payload": '{"content":"hello"}', "notices": tuple(notices)}
+    values: dict[str, Any] = {
+        "payload": '{"content":"hello"}',
+        "notices": tuple(notices),
+        "principal": "local",
+    }
     return Commit(
         id=new_id(),
         key=key,
-        principal="local",
         now=NOW,
         guard=guard,
         events=events,
@@ -130,6 +133,27 @@ async def test_a_prompt_its_answer_a_revert_and_a_redo_are_read_back_whole(dao: 
         tree.apply(moved)
         assert tree_of(await dao.load(LOCAL, key.id)) == tree
     assert await dao.workflow(LOCAL, key, tree.workflow) == other
+
+
+async def test_a_revert_that_keeps_edits_is_read_back_with_who_began_which_turn(dao: Dao) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    other = load({"operators": [], "x": [1, 2]}, max_bytes=10**6, max_depth=50)
+    for revision, who in enumerate(("ann", "bob")):
+        events = tree.edit(ids(), other.hash, by=who)
+        blobs = other.blobs(since=EMPTY)
+        made = commit(key, Idle(revision), events, principal=who, blobs=blobs)
+        assert await dao.commit(made) is not None
+        tree.apply(events)
+    first = list(tree.path())[-1]
+    assert [turn.by for turn in tree.crossed(first, by="bob")] == ["ann"]
+    events = tree.revert_keeping(first, ids(), other.hash, by="bob")
+    assert await dao.commit(commit(key, Idle(2), events, principal="bob")) is not None
+    tree.apply(events)
+    stored = tree_of(await dao.load(LOCAL, key.id))
+    assert stored == tree
+    assert [turn.by for turn in stored.turns.values()] == ["ann", "bob", "bob"]
+    assert (len(stored.branches), stored.head.seq, stored.redo_stack) == (2, 1, [])
 
 
 async def test_a_commit_whose_guard_does_not_hold_writes_nothing(dao: Dao) -> None:

@@ -61,7 +61,7 @@ class Witness:
     # -- the scenario
 
     async def work(self, server: Server) -> None:
-        """Create, prompt, edit, revert, redo, check out, rename, stop in mid-run, delete."""
+        """Create, prompt, edit, move HEAD in every way, rename, stop in mid-run, delete."""
         one = await self._create(server)
         two = await self._create(server)
         async with self._connect(server, one) as client:
@@ -69,12 +69,14 @@ class Witness:
             await self._ask(client, one, "Prompt", content=REPORT)
             await client.wait(is_status("AVAILABLE"))
             turn = client.path[0]["messageId"]
-            move = {"op": "moveOperator", "operatorID": "op1", "position": {"x": 5, "y": 7}}
-            await self._ask(client, one, "EditWorkflow", baseHeadId=client.head, edits=[move])
+            note = {"op": "addComment", "comment": {"commentBoxID": "n", "comments": []}}
+            await self._ask(client, one, "EditWorkflow", baseHeadId=client.head, edits=[note])
             tip = client.head
             await self._ask(client, one, "Revert", messageId=turn)
             await self._ask(client, one, "Redo")
             await self._ask(client, one, "Checkout", stepId="step-initial")
+            await self._ask(client, one, "Checkout", stepId=tip)
+            await self._ask(client, one, "Revert", messageId=turn, keepEdits=True)
             await self._ask(client, one, "Checkout", stepId=tip)
             await self._rename(server, one, "Renamed")
             seen = len(client.frames)
@@ -179,7 +181,8 @@ class Witness:
             await idle(client)
 
     def _check_traces(self, replayed: Client, session: str) -> None:
-        asked = Counter(_trace_of(sent) for sent in self.sent if sent.session == session)
+        mine = [sent for sent in self.sent if sent.session == session]
+        asked = Counter(trace for sent in mine for trace in _traces_of(sent))
         told = Counter(_trace(frame) for frame in replayed.durable)
         del told[None], asked[None]
         assert told == asked
@@ -207,7 +210,8 @@ def _trace(frame: Frame) -> tuple[str, str] | None:
     return None
 
 
-def _trace_of(sent: Sent) -> tuple[str, str] | None:
+def _traces_of(sent: Sent) -> list[tuple[str, str] | None]:
     if sent.kind == "Stop":
-        return None  # nothing is left of a stop that came too late
-    return (sent.kind, sent.fields.get("content", ""))
+        return []  # nothing is left of a stop that came too late
+    kept = [("EditWorkflow", "")] if "keepEdits" in sent.fields else []
+    return [(sent.kind, sent.fields.get("content", "")), *kept]
