@@ -72,7 +72,11 @@ class Settings(BaseSettings):
     # -- the model
 
     model: str = "offline"
-    """The model of new sessions: `offline`, or `PROVIDER:NAME` as in `openai:gpt-5-mini`."""
+    """The model of new sessions: `offline`, or `PROVIDER:NAME` as in `openai:gpt-5-mini`.
+
+    `structured:openai:NAME` is for a model that makes no tool calls, on a server that keeps to a
+    JSON schema.
+    """
     model_base_url: str | None = None
     """The provider's address; for `openai:…`, any server that speaks chat completions."""
     model_api_key: SecretStr | None = None

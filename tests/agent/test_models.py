@@ -39,7 +39,7 @@ def no_keys_and_no_network(monkeypatch: pytest.MonkeyPatch, request: Any) -> Non
 
 async def say(model: ChatModel) -> str:
     conversation = Conversation([PastStep(role=Role.USER, content="hi")], max_tokens=30_000)
-    async with model.stream(conversation.messages(EMPTY, ()), tools=()) as stream:
+    async with model.stream(conversation.messages(EMPTY), tools=(), workflow=EMPTY) as stream:
         async for _ in stream:
             pass
         return stream.get().text or ""

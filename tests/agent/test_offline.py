@@ -53,7 +53,7 @@ def follow(sentence: str, workflow: Workflow = EMPTY, *, most: int = 60) -> Foll
     links = itertools.count(len(workflow.links))
     done = Followed(workflow, [], [])
     for step in range(most):
-        messages = conversation.messages(done.workflow, ())
+        messages = conversation.messages(done.workflow)
         move = next_move(messages, messages[-1].instructions or "")
         done.moves.append(move)
         if not move.calls:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -21,7 +22,7 @@ from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent import canvas
 from turnback.agent.canvas import ToolSpec
-from turnback.agent.models import ChatModel, failure_sentence, pause_before_retry
+from turnback.agent.models import ChatModel, Streamed, failure_sentence, pause_before_retry
 from turnback.agent.prompt import Conversation
 from turnback.agent.reply import INVALID_JSON, Reply
 from turnback.agent.steps import (
@@ -116,7 +117,11 @@ async def run_turn(
     """
     watched = observer or Unobserved()
     toolbox = tools or canvas_toolbox(new_link_id, limits)
-    conversation = Conversation(history, max_tokens=limits.max_context_tokens)
+    conversation = Conversation(
+        history, max_tokens=limits.max_context_tokens, instructions=model.instructions
+    )
+    definitions = _definitions(toolbox)
+    beside = model.tokens_beside(definitions)
     ids = {call.id for step in history for call in step.tool_calls}
     said: tuple[ModelResponse, Sequence[ToolCall], Sequence[ToolResult]] | None = None
     async with _watching(stop, limits) as watch:
@@ -131,10 +136,9 @@ async def run_turn(
                     raise _limit(f"{limits.max_steps} model calls in a turn (`max_steps`).")
                 if said is not None:
                     conversation.add(*said)
-                definitions = _definitions(toolbox)
-                messages = conversation.messages(workflow, definitions)
+                messages = conversation.messages(workflow, beside=beside)
                 with watched.model_call(model.name, step_index) as seen:
-                    listening = _listen(model, messages, definitions, reply, watch)
+                    listening = _listen(model, messages, definitions, workflow, reply, watch)
                     async with aclosing(listening) as deltas:
                         async for delta in deltas:
                             seen.piece()
@@ -184,6 +188,7 @@ async def _listen(
     model: ChatModel,
     messages: Sequence[ModelMessage],
     definitions: Sequence[ToolDefinition],
+    workflow: Workflow,
     reply: Reply,
     watch: _Watch,
 ) -> AsyncGenerator[Delta, None]:
@@ -195,7 +200,8 @@ async def _listen(
     deadline = watch.now() + limits.model_timeout
     late = _failed(f"the model took longer than {limits.model_timeout:g} s (`model_timeout`).")
     for tries in count(1):
-        trying = _try(model, messages, definitions, reply, watch, deadline=deadline, late=late)
+        stream = partial(model.stream, messages, tools=definitions, workflow=workflow)
+        trying = _try(stream, reply, watch, deadline=deadline, late=late)
         try:
             async with aclosing(trying) as deltas:
                 async for delta in deltas:
@@ -231,9 +237,7 @@ async def _listen(
 
 
 async def _try(
-    model: ChatModel,
-    messages: Sequence[ModelMessage],
-    definitions: Sequence[ToolDefinition],
+    stream: Callable[[], AbstractAsyncContextManager[Streamed]],
     reply: Reply,
     watch: _Watch,
     *,
@@ -250,12 +254,12 @@ async def _try(
 
     # One task opens, reads and closes the stream, as the provider's client wants it.
     async def pump() -> ModelResponse:
-        async with model.stream(messages, tools=definitions) as stream:
-            async for event in stream:
+        async with stream() as streamed:
+            async for event in streamed:
                 await events.put(event)
                 if not arrival.done():
                     arrival.set_result(None)
-            return stream.get()
+            return streamed.get()
 
     pumping = asyncio.create_task(pump())
     idle = math.inf  # until the first piece, which may take as long as the call may

@@ -7,31 +7,43 @@ has it. Only here is it known which providers there are and how their failures r
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from importlib.metadata import metadata
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpx2
 from pydantic_ai import exceptions as provider_errors
 from pydantic_ai.direct import model_request_stream
 from pydantic_ai.exceptions import UserError
-from pydantic_ai.messages import ModelMessage
-from pydantic_ai.models import Model, ModelRequestParameters, StreamedResponse, infer_model
+from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
+from pydantic_ai.models import Model, ModelRequestParameters, infer_model
 from pydantic_ai.providers import Provider, infer_provider_class
 from pydantic_ai.tools import ToolDefinition
 
-from turnback.agent import offline
+from turnback.agent import offline, structured
 from turnback.agent.http import client
+from turnback.agent.prompt import Instructions, instructions, tokens_of_tools
 from turnback.core.errors import ModelNotConfigured, TurnbackError
+from turnback.core.workflow import Workflow
 from turnback.settings import Settings
 
 OFFLINE = "offline"
+STRUCTURED = "structured:"
 
 FIRST_PAUSE = 0.5  # seconds before the second try of a model call; doubled before each after it
 LONGEST_PAUSE = 8.0
+
+
+class Streamed(Protocol):
+    """A model's reply as it arrives: to be iterated once, then `get` has all of it."""
+
+    def __aiter__(self) -> AsyncIterator[ModelResponseStreamEvent]: ...
+
+    def get(self) -> ModelResponse:
+        """The reply as its provider gave it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +51,39 @@ class ChatModel:
     """A model to stream from.
 
     `name` is the name it was resolved by. `counts_tokens` is false where a usage figure would be
-    made up. As an async context manager it closes its connections, for good; it works without
-    being entered.
+    made up. `structured` is one that answers by actions (structured.py). As an async context
+    manager it closes its connections, for good; it works without being entered.
     """
 
     name: str
     model: Model
     counts_tokens: bool = True
+    structured: bool = False
     http: httpx2.AsyncClient | None = None
 
+    @property
+    def instructions(self) -> Instructions:
+        """What this model is told ahead of a conversation."""
+        return structured.instructions if self.structured else instructions
+
+    def tokens_beside(self, tools: Sequence[ToolDefinition]) -> int:
+        """How many tokens a request takes beside its messages, with `tools` offered."""
+        return structured.example_tokens() if self.structured else tokens_of_tools(tools)
+
     def stream(
-        self, messages: Sequence[ModelMessage], *, tools: Sequence[ToolDefinition]
-    ) -> AbstractAsyncContextManager[StreamedResponse]:
-        """One model call, tried once. Leaving the context closes the stream and its connection."""
+        self,
+        messages: Sequence[ModelMessage],
+        *,
+        tools: Sequence[ToolDefinition],
+        workflow: Workflow,
+    ) -> AbstractAsyncContextManager[Streamed]:
+        """One model call, tried once, on the `workflow` that `messages` tell of.
+
+        Leaving the context closes the stream and its connection.
+        """
+        if self.structured:
+            names = [tool.name for tool in tools]
+            return structured.stream(self.model, messages, tools=names, workflow=workflow)
         return model_request_stream(
             self.model,
             messages,
@@ -81,6 +113,7 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
 
     With a base URL, `openai:` speaks chat completions there, as Ollama, vLLM and LiteLLM do, and
     sends only the key of our own settings: a key in the environment may be another service's.
+    `structured:openai:` is the same for a model that makes no tool calls of its own.
 
     Raises `ModelNotConfigured`; its message names the setting to change.
     """
@@ -89,7 +122,14 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
         return ChatModel(
             name=name, model=offline.model(delay_ms=settings.offline_delay_ms), counts_tokens=False
         )
-    provider, _, model_name = name.partition(":")
+    given, is_structured = name.removeprefix(STRUCTURED), name.startswith(STRUCTURED)
+    provider, _, model_name = given.partition(":")
+    if is_structured and (provider != "openai" or not settings.model_base_url):
+        raise ModelNotConfigured(
+            f"`{name}` cannot be used: `{STRUCTURED}` goes before `openai:NAME`, with the address "
+            "of a server that keeps to a JSON schema in `TURNBACK_MODEL_BASE_URL`.",
+            setting="model_base_url",
+        )
     if not provider or not model_name:
         raise ModelNotConfigured(
             f"`{name}` is not a model: set `TURNBACK_MODEL` to `offline` or `PROVIDER:NAME`, "
@@ -100,7 +140,7 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
     if provider == "openai" and settings.model_base_url:
         http = client(max_reply_bytes=settings.max_reply_bytes)
         model = _chat_completions(model_name, settings.model_base_url, key, http)
-        return ChatModel(name=name, model=model, http=http)
+        return ChatModel(name=name, model=model, structured=is_structured, http=http)
     options = {"base_url": settings.model_base_url, "api_key": key}
     return ChatModel(
         name=name, model=_inferred(name, {k: v for k, v in options.items() if v is not None})
@@ -116,7 +156,9 @@ def _chat_completions(
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     # A stream that ends without a finish reason was cut: its text is not the model's answer.
-    profile = OpenAIModelProfile(openai_chat_streaming_requires_finish_reason=True)
+    profile = OpenAIModelProfile(
+        openai_chat_streaming_requires_finish_reason=True, supports_json_schema_output=True
+    )
     provider = OpenAICompatibleProvider(
         "openai-compatible", base_url=base_url, api_key=key, http_client=http, profile=profile
     )

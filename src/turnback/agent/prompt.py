@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, assert_never
+from typing import Any, Protocol, assert_never
 
 import orjson
 from pydantic_ai.messages import (
@@ -59,10 +59,19 @@ that fails changes nothing: read its error, put the call right, or tell the pers
 - Words in [brackets] in the conversation are notes from Turnback.
 """
 
-_CUT = """
+CUT = """
 The conversation is longer than what you see: its oldest turns are left out. Ask if you need what \
 was said there.
 """
+
+
+class Instructions(Protocol):
+    """What a model is told ahead of the conversation.
+
+    `block` is what `workflow_block` gave; `cut` says that earlier turns are left out.
+    """
+
+    def __call__(self, block: str, *, cut: bool) -> str: ...
 
 
 def instructions(block: str, *, cut: bool) -> str:
@@ -71,7 +80,7 @@ def instructions(block: str, *, cut: bool) -> str:
     `block` is what `workflow_block` gave; `cut` says that earlier turns are left out.
     """
     return (
-        f"{_RULES}\nOperator types\n{_types()}\n{_CUT if cut else ''}"
+        f"{_RULES}\nOperator types\n{_types()}\n{CUT if cut else ''}"
         f"{WORKFLOW_OPENS}{block}{WORKFLOW_CLOSES}"
     )
 
@@ -193,7 +202,8 @@ def longest_output(max_tokens: int) -> int:
     return earlier_tokens(max_tokens) * BYTES_PER_TOKEN
 
 
-def _tokens_of_tools(tools: Sequence[ToolDefinition]) -> int:
+def tokens_of_tools(tools: Sequence[ToolDefinition]) -> int:
+    """How many tokens the definitions of tools are taken for."""
     return sum(
         TOKENS_AROUND
         + tokens(tool.name + (tool.description or ""))
@@ -205,13 +215,21 @@ def _tokens_of_tools(tools: Sequence[ToolDefinition]) -> int:
 class Conversation:
     """The earlier turns and the one that is running, as messages for a model.
 
-    `max_tokens` bounds one request: instructions, workflow, tools and messages. At most half of it
-    is the workflow's and a quarter the earlier turns', so that the turn that runs has room to grow,
-    and a long conversation costs no more than a quarter.
+    `instructions` puts together what a model is told ahead of it. `max_tokens` bounds one request:
+    instructions, workflow, tools and messages. At most half of it is the workflow's and a quarter
+    the earlier turns', so that the turn that runs has room to grow, and a long conversation costs
+    no more than a quarter.
     """
 
-    def __init__(self, history: Iterable[PastStep], *, max_tokens: int) -> None:
+    def __init__(
+        self,
+        history: Iterable[PastStep],
+        *,
+        max_tokens: int,
+        instructions: Instructions = instructions,
+    ) -> None:
         self._max_tokens = max_tokens
+        self._instructions = instructions
         self._turns: list[_Turn] = []
         self._begins_within_a_turn = False
         longest = longest_output(max_tokens)
@@ -235,13 +253,14 @@ class Conversation:
         returns = _returns(calls, results, longest_output(self._max_tokens))
         self._turns[-1].add(told_tokens(step, self._max_tokens), answer, *returns)
 
-    def messages(self, workflow: Workflow, tools: Sequence[ToolDefinition]) -> list[ModelMessage]:
-        """All there is to send beside `tools`, the oldest whole turns left out if need be.
+    def messages(self, workflow: Workflow, *, beside: int = 0) -> list[ModelMessage]:
+        """All there is to send, the oldest whole turns left out if need be.
 
+        `beside` are the tokens of what goes with them in the request, as the tools do.
         Raises `TooLarge` when the running turn does not fit.
         """
         block = workflow_block(workflow, max_bytes=workflow_bytes(self._max_tokens))
-        room = self._max_tokens - tokens(instructions(block, cut=True)) - _tokens_of_tools(tools)
+        room = self._max_tokens - tokens(self._instructions(block, cut=True)) - beside
         room -= self._turns[-1].tokens
         if room < 0:
             raise TooLarge(
@@ -258,7 +277,7 @@ class Conversation:
         messages = _merged(message for turn in self._turns[first:] for message in turn.messages)
         last = messages[-1]
         assert isinstance(last, ModelRequest)
-        messages[-1] = replace(last, instructions=instructions(block, cut=cut))
+        messages[-1] = replace(last, instructions=self._instructions(block, cut=cut))
         return messages
 
 
