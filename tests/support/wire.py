@@ -67,7 +67,12 @@ class Client:
         await self.send_raw(orjson.dumps({"type": f"WsClient{type_}Command", **fields}).decode())
 
     async def send_raw(self, text: str | bytes) -> None:
+        """Send text as a text frame, bytes as a binary one."""
         await self._socket.send(text)
+
+    async def send_text(self, data: bytes) -> None:
+        """Send bytes as a text frame, whether they are text or not."""
+        await self._socket.send(data, text=True)
 
     async def ask(self, type_: str, **fields: Any) -> Frame:
         """Send a command with a `requestId` and wait for its ack or error."""
