@@ -73,6 +73,18 @@ async def test_an_agent_may_begin_with_a_workflow(panel: Panel) -> None:
         assert (await client.snapshot())["workflowContent"] == WORKFLOW
 
 
+async def test_an_agent_asked_for_again_with_its_key_is_made_once(panel: Panel) -> None:
+    for _ in range(2):
+        headers = {"idempotency-key": "once"}
+        answer = await panel.http.post("/api/agents", json={"name": "Bob"}, headers=headers)
+        assert (answer.status_code, answer.json()["name"]) == (200, "Bob")
+    agents = (await panel.http.get("/api/agents")).json()["agents"]
+    assert agents == [answer.json()]
+    headers = {"idempotency-key": "once"}
+    other = await panel.http.post("/api/agents", json={"name": "Eve"}, headers=headers)
+    assert (other.status_code, other.json()["error"]) == (422, other.json()["detail"])
+
+
 async def test_what_a_host_application_names_is_not_refused(panel: Panel) -> None:
     agent = await panel.create(
         modelType="offline", workflowId=7, computingUnitId=3, providerApiKey="k", warehouseId=4

@@ -23,25 +23,26 @@ from turnback.api import encode, problems, socket, whole
 from turnback.api.base_frames import BaseStep
 from turnback.api.frames import AgentState
 from turnback.api.rest.answer import Problem, json_answer
+from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
     WorkflowDocument,
     actor_of,
     body_of,
+    object_of,
     parsed,
     principal_of,
+    read_body,
     read_object,
     sessions_of,
-    workflow_limits,
 )
-from turnback.api.rest.sessions import Model, Name
+from turnback.api.rest.sessions import Model, Name, created
 from turnback.core.errors import NotAvailable, TurnbackError
 from turnback.core.lineage import ROOT_ID
 from turnback.core.operators import CATALOG
-from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Checkout, Delete, Stop
 from turnback.settings import Settings
-from turnback.store.ids import new_id
+from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 
 
@@ -236,29 +237,25 @@ def _model(model_type: str | None, settings: Settings) -> str:
     return f"openai:{model_type}" if bare and settings.model_base_url else model_type
 
 
-@router.post("", response_model=Agent, openapi_extra=body_of(CreateAgent))
+@router.post(
+    "",
+    response_model=Agent,
+    openapi_extra=body_of(CreateAgent) | {"parameters": [IDEMPOTENCY_KEY]},
+)
 async def create_agent(request: Request) -> Response:
     """Create an agent, with an initial workflow if one is given."""
-    sessions, principal = sessions_of(request), principal_of(request)
-    body: CreateAgent = parsed(CreateAgent, await read_object(request))
-    if body.settings is not None:
-        _refuse_changes(body.settings, sessions.settings)
-    workflow = EMPTY
-    if body.workflow is not None:
-        workflow = load(body.workflow, **workflow_limits(sessions.settings))
-    model = _model(body.modelType, sessions.settings)
-    await sessions.model(model)
-    session_id = new_id()
-    await sessions.dao.create(
-        principal,
-        session_id=session_id,
-        name=body.name or "Untitled",
-        model=model,
-        workflow=workflow,
-        now=sessions.now(),
-    )
-    row = await sessions.dao.session(principal, session_id)
-    return json_answer(_agent(row, sessions.settings))
+    raw, settings = await read_body(request), sessions_of(request).settings
+    async with idempotent(request, raw) as claim:
+        if claim.answer is None:
+            asked: CreateAgent = parsed(CreateAgent, object_of(raw))
+            if asked.settings is not None:
+                _refuse_changes(asked.settings, settings)
+            model = _model(asked.modelType, settings)
+            row = await created(
+                request, claim.id, name=asked.name, model=model, workflow=asked.workflow
+            )
+            claim.answer = Answer(200, orjson.dumps(_agent(row, settings)).decode())
+        return response(claim.answer)
 
 
 @router.get("", response_model=AgentList)

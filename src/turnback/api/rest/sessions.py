@@ -102,26 +102,37 @@ async def create_session(request: Request) -> Response:
     raw = await read_body(request)
     async with idempotent(request, raw) as claim:
         if claim.answer is None:
-            row = await _created(request, claim.id, parsed(CreateSession, object_of(raw)))
+            asked: CreateSession = parsed(CreateSession, object_of(raw))
+            row = await created(
+                request, claim.id, name=asked.name, model=asked.model, workflow=asked.workflow
+            )
             body = orjson.dumps(_session(row)).decode()
             claim.answer = Answer(201, body, f"/sessions/{row.key.id}")
         return response(claim.answer)
 
 
-async def _created(request: Request, session_id: str, body: CreateSession) -> SessionRow:
+async def created(
+    request: Request,
+    session_id: str,
+    *,
+    name: str | None,
+    model: str | None,
+    workflow: dict[str, Any] | None,
+) -> SessionRow:
+    """Make the session of this id, unless it has been made. Raises what `load` and `model` do."""
     sessions, principal = sessions_of(request), principal_of(request)
-    workflow = EMPTY
-    if body.workflow is not None:
-        workflow = load(body.workflow, **workflow_limits(sessions.settings))
-    model = body.model or sessions.settings.model
+    document = EMPTY
+    if workflow is not None:
+        document = load(workflow, **workflow_limits(sessions.settings))
+    model = model or sessions.settings.model
     await sessions.model(model)
     with suppress(SessionTaken):  # by an attempt with the same key that was cut off
         await sessions.dao.create(
             principal,
             session_id=session_id,
-            name=body.name or "Untitled",
+            name=name or "Untitled",
             model=model,
-            workflow=workflow,
+            workflow=document,
             now=sessions.now(),
         )
     return await sessions.dao.session(principal, session_id)
