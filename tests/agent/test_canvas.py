@@ -182,6 +182,21 @@ def test_the_workflow_is_given_whole_as_json() -> None:
     assert orjson.loads(output) == JOIN.content()
 
 
+def test_operators_are_given_by_id_with_the_links_that_touch_them() -> None:
+    workflow = EMPTY
+    for n in range(1, 4):
+        args = {"operatorId": f"op{n}", "operatorType": "Union", "properties": {}}
+        inputs = {"inputOperatorIds": {"0": [f"op{n - 1}"]}} if n > 1 else {}
+        workflow, _ = call(workflow, "addOperator", args | inputs, new_link_id=lambda n=n: f"l{n}")
+    after, output = call(workflow, "getWorkflow", {"operatorIds": ["op3"]}, new_link_id=str)
+    assert after is workflow
+    shown = orjson.loads(output)
+    assert shown["operators"] == [workflow.operators["op3"]]
+    assert [link["linkID"] for link in shown["links"]] == ["l3"]
+    with pytest.raises(ToolFailed, match="There is no operator `op9`"):
+        call(workflow, "getWorkflow", {"operatorIds": ["op9"]}, new_link_id=str)
+
+
 def test_a_workflow_with_long_texts_is_given_with_these_cut() -> None:
     code = "x = 1\n" * 10_000
     before = add(EMPTY, "a", "PythonUDFV2", properties={"code": code})

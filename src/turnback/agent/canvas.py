@@ -131,6 +131,12 @@ CANVAS_TOOLS: dict[str, ToolSpec] = {
             "Read the whole workflow as it is now, as JSON: operators with all their properties, "
             "ports, positions, links, comments, settings.",
             [],
+            operatorIds={
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "Only these operators and the links from and to them, where the "
+                "whole would be too long.",
+            },
         ),
     )
 }
@@ -163,7 +169,7 @@ def call(
             case "deleteOperator":
                 edits, output = _delete(workflow, given)
             case _:
-                return workflow, _whole(workflow, max_output)
+                return workflow, _shown(workflow, given.get("operatorIds"), max_output)
         after = apply(
             workflow,
             edits,
@@ -319,12 +325,27 @@ def _names(names: Mapping[str, object]) -> str:
     return some if len(names) <= NAMES_SHOWN else f"{some} and {len(names) - NAMES_SHOWN} more"
 
 
-def _whole(workflow: Workflow, limit: int) -> str:
-    """The workflow as compact JSON: with long texts cut, or itself cut, where it is too long."""
-    text = workflow.encoded().decode()
+def _shown(workflow: Workflow, only: Sequence[str] | None, limit: int) -> str:
+    """The workflow as compact JSON: with long texts cut, or itself cut, where it is too long.
+
+    With `only`, the operators of these ids and the links that touch them.
+    """
+    if only is None:
+        text, content = workflow.encoded().decode(), workflow.content()
+    else:
+        links = [
+            link
+            for link in workflow.links
+            if {link["source"]["operatorID"], link["target"]["operatorID"]} & set(only)
+        ]
+        content = {
+            "operators": [_operator(workflow, operator_id) for operator_id in only],
+            "links": links,
+        }
+        text = orjson.dumps(content).decode()
     if len(text) <= limit:
         return text
-    text = orjson.dumps(_shortened(workflow.content())).decode()
+    text = orjson.dumps(_shortened(content)).decode()
     note = f"(Texts longer than {LONG_TEXT} characters are cut.) "
     if len(text) <= limit:
         return note + text

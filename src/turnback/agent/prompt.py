@@ -86,20 +86,40 @@ def instructions(block: str, *, cut: bool) -> str:
 
 
 def workflow_block(workflow: Workflow, *, max_bytes: int) -> str:
-    """The workflow as JSON; without properties, or as counts alone, where it would not fit."""
-    for with_properties in (True, False):
-        view = outline(workflow, with_properties=with_properties)
-        if not with_properties:
-            view["note"] = "Properties are left out for their size; `getWorkflow` has them."
-        # No text of the workflow may close the block early.
-        block = orjson.dumps(view).replace(b"</", b"<\\/")
-        if len(block) <= max_bytes:
-            return block.decode()
-    counts = {"operators": len(workflow.operators), "links": len(workflow.links)}
-    return orjson.dumps({"tooLargeToShow": counts}).decode()
+    """The workflow as JSON. What does not fit is left out, and `getWorkflow` named in its place.
+
+    First the properties of operators go, the oldest operators' first, for the conversation is most
+    likely about the newest; where not even ids, types and links fit, counts alone are left.
+    """
+    view = outline(workflow)
+    block = _closed(view)
+    if len(block) <= max_bytes:
+        return block.decode()
+    properties = [operator.pop("properties") for operator in view["operators"]]
+    view["note"] = _LEFT_OUT
+    room = max_bytes - len(_closed(view))
+    if room < 0:
+        counts = {"operators": len(workflow.operators), "links": len(workflow.links)}
+        return _closed({"tooLargeToShow": counts, "note": _LEFT_OUT}).decode()
+    for operator, value in zip(reversed(view["operators"]), reversed(properties), strict=True):
+        size = len(_closed({"properties": value}))
+        if size <= room:
+            operator["properties"] = value
+            room -= size
+    return _closed(view).decode()
 
 
-def outline(workflow: Workflow, *, with_properties: bool = True) -> dict[str, Any]:
+_LEFT_OUT = (
+    "Some or all properties are left out for their size; `getWorkflow` with `operatorIds` has them."
+)
+
+
+def _closed(view: Mapping[str, Any]) -> bytes:
+    """As JSON in which no text can close the block early."""
+    return orjson.dumps(view).replace(b"</", b"<\\/")
+
+
+def outline(workflow: Workflow) -> dict[str, Any]:
     """The workflow as `addOperator` would have it: operators with their inputs, and comments."""
     inputs: dict[str, dict[str, list[str]]] = {}
     for link in workflow.links:
@@ -114,8 +134,7 @@ def outline(workflow: Workflow, *, with_properties: bool = True) -> dict[str, An
             "operatorType": operator.get("operatorType"),
             "summary": operator.get("customDisplayName", ""),
         }
-        if with_properties:
-            shown["properties"] = operator.get("operatorProperties", {})
+        shown["properties"] = operator.get("operatorProperties", {})
         if operator.get("isDisabled"):
             shown["isDisabled"] = True
         if operator_id in inputs:

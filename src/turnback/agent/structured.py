@@ -292,7 +292,12 @@ def action_schema(workflow: Workflow, tools: Iterable[str]) -> dict[str, Any]:
                 if ids:
                     actions.append(_action(tool, operatorId={"enum": ids}))
             case "getWorkflow":
-                actions.append(_action(tool))
+                wanted = {"type": "array", "items": {"enum": ids}, "maxItems": MOST_ITEMS}
+                actions.append(
+                    _action(tool, optional=["operatorIds"], operatorIds=wanted)
+                    if ids
+                    else _action(tool)
+                )
             case _:
                 pass
     return {"anyOf": actions}
