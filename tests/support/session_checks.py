@@ -11,6 +11,7 @@ import asyncpg
 import httpx
 from client_view import ROOT, as_base, check_base, check_v1
 from naive_canvas import Document, canonical
+from naive_merge import Clash
 from processes import Process
 from serving import Server as InProcess
 from session_model import Frame, Model
@@ -33,6 +34,7 @@ async def check_everything(
     await check_workflows(server, session, model, rng)
     await check_branches(server, session, model)
     await check_diff(server, session, model, rng)
+    await check_preview(server, session, model, rng)
 
 
 async def first_text(server: Server, session: str, *, v1: bool) -> str:
@@ -223,6 +225,41 @@ async def check_diff(server: Server, session: str, model: Model, rng: random.Ran
             any(part.values()) if isinstance(part, dict) else part for part in found.values()
         )
         assert nothing is (model.texts[one] == model.texts[two]), (found, one, two)
+
+
+async def check_preview(server: Server, session: str, model: Model, rng: random.Random) -> None:
+    """What a revert of some visible step would take back, and whether edits could be kept."""
+    path = list(model.now.path)
+    for cut in rng.sample(range(len(path)), min(2, len(path))):
+        step = model.steps[path[cut]]
+        named = f"step_id={step['id']}"
+        if step["stepId"] == 0 and rng.random() < 0.5:
+            named = f"turn_id={step['messageId']}"
+        told = (await _get(server, f"/sessions/{session}/revert-preview?{named}")).json()
+        turns: dict[str, int] = {}
+        for step_id in path[cut:]:
+            turn = model.steps[step_id]["messageId"]
+            turns[turn] = turns.get(turn, 0) + 1
+        assert {t["turn_id"]: t["steps"] for t in told["turns"]} == dict([*turns.items()][-200:])
+        assert told["turn_count"] == len(turns)
+        edits = [turn for turn in turns if model.steps[model.first[turn]]["kind"] == "edit"]
+        assert [edit["turn_id"] for edit in told["edits"]] == edits[-200:]
+        for turn in told["turns"]:
+            first = model.steps[model.first[turn["turn_id"]]]
+            assert turn["content"] == first["content"][:200]
+            assert (turn["timestamp"], turn["kind"]) == (first["timestamp"], first["kind"])
+        target = step["parentId"]
+        assert (told["head_id"], told["target_head_id"]) == (path[-1], target)
+        assert (told["needs_confirm"], told["busy"], told["effects"]) == (False, False, [])
+        assert told["keeps_edits"] or told["conflicts"]
+        try:
+            _, exact = model.kept(model.now, cut)
+        except Clash:
+            assert told["keeps_edits"] is False
+        else:
+            assert told["keeps_edits"] or not exact
+        diff = await _get(server, f"/sessions/{session}/diff?from={path[-1]}&to={target}")
+        assert told["diff"] == diff.json()
 
 
 def _changes(

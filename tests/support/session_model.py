@@ -308,7 +308,7 @@ class Model:
             mark = Mark(was.seq - 1, was.seq + 1, ("edit", to), turn)
             if self.keeping is not None:
                 mark = Mark(self.keeping.seq, was.seq + 1, ("keep", to), turn)
-                assert items(self.document(to)) == self._kept(self.keeping, len(path) - 1)[0]
+                assert items(self.document(to)) == self.kept(self.keeping, len(path) - 1)[0]
                 self.keeping = None
             self.marks.append(mark)
         elif self.keeping is None:
@@ -437,9 +437,9 @@ class Model:
         if not fields.get("keepEdits"):
             return False
         to = self._reverted(fields)
-        return self._kept(at, len(self.paths[to]))[0] != items(self.document(to))
+        return self.kept(at, len(self.paths[to]))[0] != items(self.document(to))
 
-    def _kept(self, at: Moment, length: int) -> tuple[Items, bool]:
+    def kept(self, at: Moment, length: int) -> tuple[Items, bool]:
         """What the edits that a revert to a path so long takes back come to when they are kept.
 
         And whether each was made on just what it is made on again. Raises `Clash`.
@@ -524,7 +524,7 @@ class Model:
             must.add("too_large")
             return
         try:
-            if not self._kept(at, length)[1]:
+            if not self.kept(at, length)[1]:
                 may.add("edit_conflict")
         except Clash:
             must.add("edit_conflict")

@@ -274,6 +274,7 @@ class Traffic:
             self.turn: 34,
             self.calm_commands: 18,
             self.back_and_forth: 8,
+            self.kept_edits: 10,
             self.burst: 16,
             self.stopped_turn: 8,
             self.come_and_go: 8,
@@ -319,6 +320,21 @@ class Traffic:
             await self.send(peer, "Revert", {"stepId": peer.view.head})
         for _ in range(self.rng.randrange(steps + 2)):
             await self.send(self.peer(), "Redo", {})
+
+    async def kept_edits(self) -> None:
+        """Edits by hand, perhaps after a turn, and back to before them with the edits kept."""
+        if self.rng.random() < 0.4:
+            await self.send(self.peer(), *self.prompt())
+            await self._settled()
+        for _ in range(self.rng.randrange(1, 5)):
+            peer = self.peer(v1=True)
+            await self.send(peer, "EditWorkflow", self._edit(peer))
+        for _ in range(self.rng.choice([1, 1, 2])):
+            peer = self.peer(v1=True)
+            some = peer.view.path[-self.rng.randrange(1, 7) :]
+            if some:
+                turn = peer.view.steps[some[0]]["messageId"]
+                await self.send(peer, "Revert", {"messageId": turn, "keepEdits": True})
 
     async def burst(self) -> None:
         """Everyone at once, and each several times."""
