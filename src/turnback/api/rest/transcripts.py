@@ -175,14 +175,11 @@ async def _page(
         head, after = await _place(request, key, cursor)
     until = min(head.seq, after + limit)
     ids = await sessions.dao.transcripts.path(principal, key, head, after=after, until=until)
-    written = b",".join(await records_of(request).written(principal, key, ids))
+    written = await records_of(request).written(principal, key, ids)
     next_cursor = _cursor(key, head, until) if until < head.seq else None
-    body = b'{"session_id":%b,"count":%d,"records":[%b],"next_cursor":%b}' % (
-        orjson.dumps(key.id),
-        len(ids),
-        written,
-        orjson.dumps(next_cursor),
-    )
+    before = b'{"session_id":%b,"count":%d,"records":[' % (orjson.dumps(key.id), len(ids))
+    after_them = b'],"next_cursor":%b}' % orjson.dumps(next_cursor)
+    body = b"".join((before, b",".join(written), after_them))
     headers = {} if etag is None else {"etag": etag}
     return Response(body, media_type="application/json", headers=headers)
 
