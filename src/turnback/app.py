@@ -12,6 +12,7 @@ from fastapi.middleware.cors import CORSMiddleware
 from turnback import __version__
 from turnback.api import door, openapi, page, problems, rest, socket
 from turnback.api.guard import Guard
+from turnback.api.head import Head
 from turnback.api.limits import Places
 from turnback.api.requests import Requests
 from turnback.api.rest.records import Records
@@ -75,6 +76,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
             expose_headers=["ETag", "Location", "Retry-After"],
         )
     app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
+    app.add_middleware(Head)
     app.add_middleware(Requests)
     problems.install(app)
     app.include_router(rest.router)

@@ -246,7 +246,7 @@ async def test_search_finds_what_holds_the_words_as_they_are(
     [
         "/sessions?limit=0", "/sessions?limit=-1", "/sessions?limit=501", "/sessions?limit=ten",
         f"/sessions?limit={10**30}", "/sessions?limit=", "/sessions?archived=perhaps",
-        "/sessions?cursor=nope", "/sessions?cursor=%00", f"/sessions?q={'x' * 201}",
+        f"/sessions?q={'x' * 201}",
         "/sessions/{}/steps?limit=0", "/sessions/{}/steps?limit=501", "/sessions/{}/steps?all=7",
         "/sessions/{}/steps/step-initial/workflow?side=left", "/sessions/{}/diff",
         "/sessions/{}/diff?from=step-initial", "/sessions/{}/diff?to=step-initial",

@@ -15,7 +15,7 @@ from starlette.routing import Match
 from turnback.core.errors import BadInput, NotFound, TurnbackError
 from turnback.telemetry import metrics
 
-METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def problem(error: TurnbackError) -> dict[str, Any]:
@@ -78,7 +78,7 @@ def install(app: FastAPI) -> None:
 
 def _allowed(request: Request) -> list[str]:
     """The methods that there are for the path of `request`, in whichever of the app's routes."""
-    return [
+    found = [
         method
         for method in METHODS
         if any(
@@ -86,3 +86,4 @@ def _allowed(request: Request) -> list[str]:
             for route in request.app.routes
         )
     ]
+    return [*found, "HEAD"] if "GET" in found else found

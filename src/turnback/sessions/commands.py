@@ -69,10 +69,10 @@ class EditWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class PutWorkflow:
-    """The host application's document, in place of the one whose address is `if_match`."""
+    """The host application's document, in place of one with an address in `if_match`; None: any."""
 
     workflow: Workflow
-    if_match: str
+    if_match: frozenset[str] | None
 
 
 @dataclass(frozen=True, slots=True)

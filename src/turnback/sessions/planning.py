@@ -138,7 +138,9 @@ class Planner:
             case EditWorkflow(base_head_id, edits):
                 return await self._edit(base_head_id, edits, ids, asked.principal.id)
             case PutWorkflow(workflow, if_match):
-                if if_match != tree.workflow:
+                # Busy is said before anything about the document.
+                tree.edit(ids, tree.workflow, by=asked.principal.id)
+                if if_match is not None and tree.workflow not in if_match:
                     raise PreconditionFailed(
                         "The workflow has changed since you read it; read it again",
                         etag=tree.workflow,

@@ -27,7 +27,7 @@ from turnback.api.rest.request import (
     setting,
     workflow_limits,
 )
-from turnback.core.errors import BadInput
+from turnback.core.errors import BadCursor
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
 from turnback.store.dao import SessionTaken
@@ -148,7 +148,7 @@ async def list_sessions(
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""
     if cursor is not None and not is_id(cursor):
-        raise BadInput("`cursor` is not one of this server's; begin again without it")
+        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
     query = (q or "").replace("\x00", "") or None
     limit = page_size(request, limit)
     rows = await sessions_of(request).dao.sessions(

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.commands import CommandAnswer
+from turnback.api.rest.conditions import ANY, is_known, tags
 from turnback.api.rest.request import (
     actor_of,
     described_by,
@@ -19,12 +20,6 @@ from turnback.core.workflow import SCHEMA, Workflow, load_json
 from turnback.sessions.commands import Asked, PutWorkflow
 
 router = APIRouter(responses=PROBLEMS)
-
-
-def tags(header: str, *, weak: bool) -> list[str]:
-    """The tags that `If-Match` or `If-None-Match` lists; weak ones where they count."""
-    tags = [tag.strip() for tag in header.split(",")]
-    return [tag.removeprefix("W/").strip('"') for tag in tags if weak or not tag.startswith("W/")]
 
 
 def document(workflow: Workflow) -> Response:
@@ -41,9 +36,9 @@ async def get_workflow(request: Request, session_id: str) -> Response:
     """The workflow at HEAD: the save. Its `ETag` is its content address."""
     actor = await actor_of(request, session_id)
     workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
-    known = tags(request.headers.get("if-none-match", ""), weak=True)
-    if workflow.hash in known or "*" in known:
-        return Response(status_code=304, headers={"etag": f'"{workflow.hash}"'})
+    etag = f'"{workflow.hash}"'
+    if is_known(request, etag):
+        return Response(status_code=304, headers={"etag": etag})
     return document(workflow)
 
 
@@ -67,14 +62,14 @@ async def get_workflow(request: Request, session_id: str) -> Response:
 )
 async def put_workflow(request: Request, session_id: str) -> Response:
     """Put a host application's document in place of the one that `If-Match` names; 204 if equal."""
-    match = request.headers.get("if-match")
+    match = tags(request, "If-Match")
     if match is None:
         raise PreconditionRequired("Send `If-Match` with the `ETag` of the workflow you read")
     sessions, principal = sessions_of(request), principal_of(request)
     workflow = load_json(await read_body(request), **workflow_limits(sessions.settings))
     actor = await actor_of(request, session_id)
-    known, here = tags(match, weak=False), actor.memory.tree.workflow
-    made_on = here if here in known or "*" in known else known[0] if known else ""
+    # By the strong comparison: a weak tag is the address of no document.
+    made_on = None if match == [ANY] else frozenset(tag.strip('"') for tag in match)
     done = await actor.ask(Asked(PutWorkflow(workflow, made_on), principal))
     if done.turn_id is None:
         return Response(status_code=204)
