@@ -338,7 +338,7 @@ async def test_the_routes_are_those_of_the_protocol(standing: Server) -> None:
         ("GET", f"{session}/usage"),
         ("GET", f"{session}/revert-preview"),
         ("GET", "/capabilities"), ("GET", "/operator-types"), ("GET", "/healthz"),
-        ("GET", "/readyz"),
+        ("GET", "/readyz"), ("GET", "/metrics"),
     }  # fmt: skip
 
 
