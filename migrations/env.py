@@ -7,6 +7,7 @@ directory, started for as long as the command runs.
 from __future__ import annotations
 
 import asyncio
+import sys
 from logging.config import fileConfig
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,10 @@ from alembic import context
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from turnback.settings import Settings
+from turnback.core.errors import TurnbackError
+from turnback.environment import load_settings
 from turnback.store.embedded import Embedded
-from turnback.store.migrate import wait_for_lock
+from turnback.store.migrate import current_and_head, wait_for_lock
 from turnback.store.url import asyncpg_dsn
 
 if TYPE_CHECKING:
@@ -58,13 +60,17 @@ def plain_alembic() -> None:
     """Without a caller that names a database: the settings' one."""
     if config.config_file_name is not None:
         fileConfig(config.config_file_name, disable_existing_loggers=False)
-    settings = Settings()
-    if settings.database_url is not None:
-        url = settings.database_url.get_secret_value()
-        asyncio.run(connect_and_run(url, settings.migrate_timeout))
-        return
-    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
-        asyncio.run(connect_and_run(embedded.url, settings.migrate_timeout))
+    try:
+        settings = load_settings()
+        if settings.database_url is not None:
+            url = settings.database_url.get_secret_value()
+            current_and_head(url)  # refuses what cannot be reached or used, in one sentence
+            asyncio.run(connect_and_run(url, settings.migrate_timeout))
+            return
+        with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
+            asyncio.run(connect_and_run(embedded.url, settings.migrate_timeout))
+    except TurnbackError as error:
+        sys.exit(f"turnback: {error.message}")
 
 
 if context.is_offline_mode():

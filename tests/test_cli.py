@@ -228,28 +228,6 @@ def test_migrate_without_a_url_migrates_the_embedded_database(tmp_path: Path) ->
     assert not (tmp_path / ".turnback" / "postgres" / "postmaster.pid").exists()
 
 
-def test_doctor_has_a_line_for_each_check_and_what_to_do(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as busy:
-        options = ["--port", str(busy.getsockname()[1]), "--model", "nonsense"]
-        done = run(["doctor", *options], tmp_path)
-    assert done.returncode == 1
-    lines = dict(line.split(": ", 1) for line in done.stdout.splitlines())
-    assert list(lines)[:3] == ["ok    python", "FAIL  port", "FAIL  model"]
-    assert "choose another by `--port`" in lines["FAIL  port"]
-    assert "set `TURNBACK_MODEL`" in lines["FAIL  model"]
-    assert "PostgreSQL" in lines["ok    postgresql"]
-    assert "ok    database" in lines
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_doctor_names_a_database_that_cannot_be_reached(tmp_path: Path) -> None:
-    url = "postgres://u:secret@127.0.0.1:1/d"
-    done = run(["doctor", "--port", "0"], tmp_path, TURNBACK_DATABASE_URL=url)
-    assert done.returncode == 1
-    assert "FAIL  database: The database cannot be reached" in done.stdout
-    assert "secret" not in done.stdout + done.stderr
-
-
 # -- processes
 
 

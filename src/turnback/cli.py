@@ -1,18 +1,23 @@
-"""The command `turnback`. What fails says so in one sentence on the standard error, and exits 1."""
+"""The command `turnback`. What fails says so in one line on the standard error.
+
+Exit codes: 0, it was done; 1, it was not, and the line says what to do; 2, the command line is
+wrong; 70, a fault of Turnback's own, with a trace in the log.
+"""
 
 from __future__ import annotations
 
-import re
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
-from pydantic_settings import SettingsError
 
 from turnback import logs
-from turnback.core.errors import SettingsInvalid, TurnbackError
+from turnback.core.errors import TurnbackError
+from turnback.environment import load_settings, misspelt
 from turnback.settings import Settings
 from turnback.signals import Signals
 from turnback.store.embedded import Embedded
@@ -52,6 +57,8 @@ def serve(
 
     settings = load_settings(host=host, port=port, data_dir=data_dir, model=model)
     logs.configure(settings.log_level)
+    for name, nearest in misspelt(os.environ).items():
+        logs.log.warning("this variable is no setting", variable=name, nearest=nearest)
     run(
         settings,
         signals=signals,
@@ -62,26 +69,41 @@ def serve(
 @commands.command()
 def migrate(data_dir: DataDir = None) -> None:
     """Bring the database to the newest migration."""
+    from turnback.store.migrate import current_and_head
+    from turnback.store.migrate import migrate as run
+
     settings = load_settings(data_dir=data_dir)
-    if settings.database_url is not None:
-        migrate_and_tell(settings.database_url.get_secret_value(), settings)
-        return
-    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
-        migrate_and_tell(embedded.url, settings)
+    logs.configure(settings.log_level)
+    with database(settings) as url:
+        run(url, timeout=settings.migrate_timeout)
+        print(f"The database is at migration {current_and_head(url)[0]}")
+
+
+@commands.command()
+def restored(data_dir: DataDir = None) -> None:
+    """Say that the database was restored from a backup: the last step of a restore.
+
+    Clients that come back with what they saw before are sent everything anew.
+    """
+    from turnback.store.migrate import set_new_epoch
+
+    settings = load_settings(data_dir=data_dir)
+    with database(settings) as url:
+        print(f"The database has a new stream epoch, {set_new_epoch(url)}")
 
 
 @commands.command()
 def doctor(
     host: Host = None, port: Port = None, data_dir: DataDir = None, model: Model = None
 ) -> None:
-    """Check, a line each, what the service needs; exit 1 if anything is missing."""
+    """Check, a line each, what the service needs; exit 1 if it would not work."""
     from turnback.doctor import examine
 
     settings = load_settings(host=host, port=port, data_dir=data_dir, model=model)
     healthy = True
     for check in examine(settings):
-        healthy &= check.good
-        print(f"{'ok  ' if check.good else 'FAIL'}  {check.name}: {check.finding}", flush=True)
+        healthy &= check.verdict != "FAIL"
+        print(f"{check.verdict:4}  {check.name}: {check.finding}", flush=True)
     if not healthy:
         raise typer.Exit(1)
 
@@ -95,34 +117,14 @@ def schema(directory: Annotated[Path, typer.Argument(help="Where to write.")]) -
         print(path, flush=True)
 
 
-def load_settings(**options: object) -> Settings:
-    """The settings of the environment, under the options that were given.
-
-    Raises `SettingsInvalid`, which names each variable to change and quotes no value.
-    """
-    try:
-        return Settings(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
-    except ValidationError as error:
-        wrong = [f"`{variable(str(e['loc'][0]))}`: {e['msg']}" for e in error.errors()]
-        raise SettingsInvalid("Settings cannot be used; " + "; ".join(wrong)) from error
-    except SettingsError as error:
-        field = re.search(r'field "(\w+)"', str(error))
-        name = variable(field[1]) if field else "TURNBACK_…"
-        raise SettingsInvalid(f"Settings cannot be used; `{name}`: must be JSON") from error
-
-
-def variable(field: str) -> str:
-    """The environment variable of a setting."""
-    prefix = str(Settings.model_config["env_prefix"])
-    return f"{prefix}{field.upper()}"
-
-
-def migrate_and_tell(url: str, settings: Settings) -> None:
-    from turnback.store.migrate import current_and_head
-    from turnback.store.migrate import migrate as run
-
-    run(url, timeout=settings.migrate_timeout)
-    print(f"The database is at migration {current_and_head(url)[0]}")
+@contextmanager
+def database(settings: Settings) -> Iterator[str]:
+    """The URL of the settings' database; the embedded one runs meanwhile."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
+        yield embedded.url
 
 
 def main() -> None:
@@ -132,3 +134,9 @@ def main() -> None:
     except TurnbackError as error:
         print(f"turnback: {error.message}", file=sys.stderr)
         raise SystemExit(1) from None
+    except Exception as error:
+        logs.configure("info")
+        logs.log.exception("the command failed")
+        told = f"turnback: failed unexpectedly (`{type(error).__name__}`); the trace is above"
+        print(told, file=sys.stderr)
+        raise SystemExit(70) from None

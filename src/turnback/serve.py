@@ -10,6 +10,7 @@ import asyncio
 import errno
 import gc
 import math
+import resource
 import socket
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from turnback.settings import Settings
     from turnback.signals import Signals
 
+DESCRIPTORS = 65_536  # open files, of which each socket is one
 GC_THRESHOLD = (50_000, 20, 20)
 DRAIN_MARGIN = 10.0  # seconds beyond `drain_timeout`, for what was interrupted to be saved
 
@@ -47,6 +49,7 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
     Raises `AddressRefused`, `PortBusy`, `ModelNotConfigured`, `EmbeddedUnavailable`,
     `DatabaseUnavailable`, and `SchemaMismatch` for a stale database of the settings.
     """
+    allow_descriptors()
     with bind(settings.host, settings.port) as listener:
         resolve(settings)
         with database(settings) as (url, embedded):
@@ -56,6 +59,14 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
             )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(serving)
+
+
+def allow_descriptors() -> None:
+    """Let this process open as many files as the system lets it: the usual limit is for shells."""
+    allowed, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if most == resource.RLIM_INFINITY else min(DESCRIPTORS, most)
+    if allowed != resource.RLIM_INFINITY and allowed < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import asyncpg
@@ -14,7 +19,7 @@ import pytest
 
 from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsInvalid
 from turnback.store import migrate as migrations
-from turnback.store.embedded import DATABASE
+from turnback.store.embedded import DATABASE, binaries, user_prefix
 from turnback.store.migrate import check_current, current_and_head, migrate
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +123,106 @@ def test_plain_alembic_without_a_url_migrates_the_embedded_database_and_stops_it
 def test_plain_alembic_writes_the_sql_without_a_database(tmp_path: Path) -> None:
     assert "CREATE TABLE alembic_version" in alembic(tmp_path, "upgrade", "head", "--sql")
     assert not (tmp_path / ".turnback").exists()
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("postgresql://u:secret@127.0.0.1:1/d", "The database cannot be reached"),
+        ("postgresql://u:secret@nowhere.invalid/d", "The database cannot be reached"),
+        ("mysql://u:secret@h/d", "must be a PostgreSQL URL"),
+    ],
+)
+def test_plain_alembic_says_in_one_line_what_is_wrong_with_a_database(
+    url: str, sentence: str
+) -> None:
+    for arguments in (("upgrade", "head"), ("current",)):
+        told = refused_by_alembic(*arguments, url=url)
+        assert re.fullmatch(r"turnback: [^\n]+\n", told)
+        assert sentence in told
+        assert "secret" not in told
+
+
+def test_a_wrong_password_is_said_in_one_line_by_each_command(
+    tmp_path: Path,
+) -> None:
+    with by_password(tmp_path) as (right, wrong):
+        check_current_is_stale(right)
+        told = refused_by_alembic("upgrade", "head", url=wrong)
+        assert re.fullmatch(
+            r"turnback: [^\n]*password authentication failed[^\n]*TURNBACK_DATABASE_URL`\n", told
+        )
+        for command in ("serve", "migrate", "restored"):
+            done = subprocess.run(
+                [str(Path(sys.executable).parent / "turnback"), command],
+                env=os.environ | {"TURNBACK_DATABASE_URL": wrong, "TURNBACK_PORT": "0"},
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+        assert "mistaken" not in told
+
+
+def check_current_is_stale(url: str) -> None:
+    with pytest.raises(SchemaMismatch):
+        check_current(url)
+
+
+@contextmanager
+def by_password(folder: Path) -> Iterator[tuple[str, str]]:
+    """URLs of a server over TCP with scram: with the right password, and with a wrong one."""
+    data, port = folder / "scram", free_port()
+    prefix, bin_ = user_prefix(), binaries()
+    (folder / "password").write_text("right")
+    run = partial(subprocess.run, check=True, stdout=subprocess.DEVNULL)
+    initdb = [*prefix, str(bin_ / "initdb"), "-D", str(data), "-U", "u", "-A", "scram-sha-256"]
+    run([*initdb, f"--pwfile={folder / 'password'}", "--no-sync"])
+    options = f"-p {port} -h 127.0.0.1 -k {folder}"
+    ctl = [*prefix, str(bin_ / "pg_ctl"), "-s", "-w", "-D", str(data)]
+    run([*ctl, "-o", options, "-l", str(folder / "log"), "start"])
+    try:
+        url = f"postgresql://u:{{}}@127.0.0.1:{port}/postgres"
+        yield url.format("right"), url.format("mistaken")
+    finally:
+        run([*ctl, "-m", "immediate", "stop"])
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def test_plain_alembic_refuses_an_older_postgresql_as_migrate_does(blank_database: str) -> None:
+    code = (
+        "from turnback.store import migrate; migrate.OLDEST_POSTGRESQL = 99\n"
+        "from alembic.config import main; main(['-c', 'alembic.ini', 'upgrade', 'head'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"TURNBACK_DATABASE_URL": blank_database},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(r"turnback: [^\n]* 99 or newer is needed\n", done.stderr)
+    assert ask(blank_database, TABLES) is None
+
+
+def refused_by_alembic(*arguments: str, url: str) -> str:
+    """What it says on the standard error as it exits 1."""
+    done = subprocess.run(
+        [sys.executable, "-m", "alembic", "-c", str(ROOT / "alembic.ini"), *arguments],
+        env=os.environ | {"TURNBACK_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    return done.stderr
 
 
 def alembic(folder: Path, *arguments: str, url: str | None = None) -> str:

@@ -201,7 +201,13 @@ class Embedded:
             return None
         log = self._log.read_text(errors="replace") if self._log.exists() else ""
         fatal = [line for line in log.splitlines() if "FATAL:" in line]
-        return _last_line(fatal[-1].partition("FATAL:")[2] if fatal else done.stderr)
+        reason = _last_line(fatal[-1].partition("FATAL:")[2] if fatal else done.stderr)
+        if "incompatible" in reason:
+            made_by = (self._pgdata / "PG_VERSION").read_text().strip()
+            reason += (
+                f": they are of PostgreSQL {made_by}; docs/operations.md says how to upgrade them"
+            )
+        return reason
 
     def _shut_down(self) -> None:
         for mode in ("fast", "immediate"):  # the second leaves a recovery to the next start

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
 from alembic import command
@@ -24,11 +24,17 @@ from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsIn
 from turnback.store.url import asyncpg_dsn
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
     from sqlalchemy.ext.asyncio import AsyncConnection
+
+T = TypeVar("T")
 
 OLDEST_POSTGRESQL = 16
 CONNECT_TIMEOUT = 10.0  # seconds
 LOCK_POLL = 0.1  # seconds
+NEW_EPOCH = "update installation set stream_epoch = gen_random_uuid() returning stream_epoch"
 LOCK_KEY = 0x7475726E6261636B  # "turnback"; advisory locks are a database's own
 
 
@@ -47,7 +53,7 @@ def migrate(url: str, *, timeout: float = 60.0) -> None:
     except (OSError, DBAPIError) as error:
         if isinstance(error, DBAPIError) and not error.connection_invalidated:
             raise
-        raise _unreachable(error) from error
+        raise unreachable(error) from error
 
 
 def current_and_head(url: str) -> tuple[str | None, str | None]:
@@ -73,6 +79,34 @@ def check_current(url: str) -> None:
         current=current,
         head=head,
     )
+
+
+def clock(url: str) -> datetime:
+    """What time it is for the database. Raises `DatabaseUnavailable`, `SettingsInvalid`."""
+
+    async def read(connection: asyncpg.Connection) -> datetime:
+        now: datetime = await connection.fetchval("select clock_timestamp()")
+        return now
+
+    return _ask(url, read)
+
+
+def set_new_epoch(url: str) -> str:
+    """Begin a new history in the database at `url`, which was restored from a backup; its id.
+
+    A client that comes back with an `eventSeq` of the old one is sent a snapshot with `reset`: the
+    same numbers stand for other events now. Raises `DatabaseUnavailable`, `SettingsInvalid`, and
+    `SchemaMismatch` for a database that holds nothing.
+    """
+    if _current(url) is None:
+        raise SchemaMismatch(
+            "The database holds nothing of Turnback's: restore the backup into it first"
+        )
+
+    async def set_(connection: asyncpg.Connection) -> str:
+        return str(await connection.fetchval(NEW_EPOCH))
+
+    return _ask(url, set_)
 
 
 async def wait_for_lock(connection: AsyncConnection, *, seconds: float) -> None:
@@ -106,36 +140,47 @@ def _config() -> Config:
 
 
 def _current(url: str) -> str | None:
-    async def read() -> str | None:
+    async def read(connection: asyncpg.Connection) -> str | None:
+        version = connection.get_server_version().major
+        if version < OLDEST_POSTGRESQL:
+            raise SettingsInvalid(
+                f"`TURNBACK_DATABASE_URL` names a PostgreSQL {version}:"
+                f" {OLDEST_POSTGRESQL} or newer is needed"
+            )
+        encoding = connection.get_settings().server_encoding
+        if encoding != "UTF8":
+            raise SettingsInvalid(
+                f"`TURNBACK_DATABASE_URL` names a database in {encoding}: make one with"
+                " `create database … encoding 'UTF8' template template0`"
+            )
         try:
-            connection = await asyncpg.connect(asyncpg_dsn(url), timeout=CONNECT_TIMEOUT)
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise _unreachable(error) from error
-        except ValueError as error:  # its text may quote a password
-            raise SettingsInvalid("`TURNBACK_DATABASE_URL` has a port that is none") from error
-        try:
-            version = connection.get_server_version().major
-            if version < OLDEST_POSTGRESQL:
-                raise SettingsInvalid(
-                    f"`TURNBACK_DATABASE_URL` names a PostgreSQL {version}:"
-                    f" {OLDEST_POSTGRESQL} or newer is needed"
-                )
-            encoding = connection.get_settings().server_encoding
-            if encoding != "UTF8":
-                raise SettingsInvalid(
-                    f"`TURNBACK_DATABASE_URL` names a database in {encoding}: make one with"
-                    " `create database … encoding 'UTF8' template template0`"
-                )
             found: str | None = await connection.fetchval("select version_num from alembic_version")
         except asyncpg.UndefinedTableError:
             return None
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-            raise _unreachable(error) from error
-        finally:
-            await connection.close(timeout=CONNECT_TIMEOUT)
         return found
 
-    return asyncio.run(read())
+    return _ask(url, read)
+
+
+def _ask(url: str, ask: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
+    """`ask` on a connection of its own. Raises `DatabaseUnavailable`, `SettingsInvalid`."""
+
+    async def run() -> T:
+        try:
+            connection = await asyncpg.connect(asyncpg_dsn(url), timeout=CONNECT_TIMEOUT)
+        except asyncpg.InterfaceError:
+            raise
+        except ValueError as error:  # its text may quote a password
+            raise SettingsInvalid("`TURNBACK_DATABASE_URL` has a port that is none") from error
+        try:
+            return await ask(connection)
+        finally:
+            await connection.close(timeout=CONNECT_TIMEOUT)
+
+    try:
+        return asyncio.run(run())
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise unreachable(error) from error
 
 
 def _refuse_unknown(config: Config, current: str | None) -> None:
@@ -151,8 +196,9 @@ def _refuse_unknown(config: Config, current: str | None) -> None:
         ) from error
 
 
-def _unreachable(error: Exception) -> DatabaseUnavailable:
-    reason = str(error) or type(error).__name__
+def unreachable(error: Exception) -> DatabaseUnavailable:
+    """What to say of a database that does not answer, or not to us."""
+    reason = str(error).partition("\n")[0] or type(error).__name__
     return DatabaseUnavailable(
         f"The database cannot be reached ({reason}): check `TURNBACK_DATABASE_URL`"
     )
