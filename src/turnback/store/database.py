@@ -1,4 +1,4 @@
-"""The connection pool, and what the database's failures mean to everyone else.
+"""The connections, and what the database's failures mean to everyone else.
 
 SQLSTATEs and lost connections leave this room as `DatabaseUnavailable`: `reached` says whether the
 database answered at all, `in_doubt` whether the statement may have taken effect. Constraint names
@@ -14,11 +14,11 @@ from typing import TypeVar
 
 import asyncpg
 
-from turnback.core.errors import DatabaseUnavailable
+from turnback.core.errors import DatabaseUnavailable, TurnbackError
 from turnback.store.url import asyncpg_dsn
 from turnback.telemetry import metrics
 
-Connection = asyncpg.pool.PoolConnectionProxy
+Connection = asyncpg.Connection
 
 T = TypeVar("T")
 
@@ -45,6 +45,12 @@ _REFUSED = (
 
 CLIENT_MARGIN = 2.0
 """Seconds beyond the server's `statement_timeout` after which a silent server counts as lost."""
+
+IDLE_AT_MOST = 300.0
+"""Seconds after which a connection that nobody used is not used again: it may have been cut."""
+
+CLOSES_WITHIN = 5.0
+"""Seconds for a connection to say goodbye."""
 
 
 def lost(error: DatabaseUnavailable) -> bool:
@@ -87,17 +93,22 @@ async def _prepare(connection: asyncpg.Connection) -> None:
     )
 
 
-async def _keep(connection: asyncpg.Connection) -> None:
-    """No statement of ours leaves state behind, so a release need not cost a round trip."""
-
-
 class Database:
-    """A pool of connections to one PostgreSQL, opened by `open` and closed by `close`."""
+    """Connections to one PostgreSQL, at most `size` of them, opened by `open`, ended by `close`.
 
-    def __init__(self, pool: asyncpg.Pool, dsn: str, *, connect_timeout: float) -> None:
-        self._pool = pool
+    The last one given back is the next one taken. asyncpg's own pool takes a timer, a task and two
+    trips through the event loop for each use, a third of what a commit costs (decision 0021).
+    """
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[Connection]], dsn: str, *, size: int, timeout: float
+    ) -> None:
+        self._connect = connect
+        self._idle: list[tuple[Connection, float]] = []
+        self._used: set[Connection] = set()
+        self._room = asyncio.Semaphore(size)
         self.dsn = dsn
-        self.connect_timeout = connect_timeout
+        self.connect_timeout = timeout
 
     @classmethod
     async def open(
@@ -105,15 +116,12 @@ class Database:
     ) -> Database:
         """Connect. Times are in seconds. Raises `DatabaseUnavailable`."""
         dsn = asyncpg_dsn(url)
-        async with domain_errors():
-            pool = await asyncpg.create_pool(
+
+        async def connect() -> Connection:
+            connection = await asyncpg.connect(
                 dsn,
-                min_size=1,
-                max_size=size,
                 timeout=connect_timeout,
                 command_timeout=statement_timeout + CLIENT_MARGIN,
-                init=_prepare,
-                reset=_keep,
                 server_settings={
                     "application_name": "turnback",
                     "plan_cache_mode": "force_generic_plan",
@@ -121,14 +129,20 @@ class Database:
                     "jit": "off",
                 },
             )
-        return cls(pool, dsn, connect_timeout=connect_timeout)
+            await _prepare(connection)
+            return connection
+
+        database = cls(connect, dsn, size=size, timeout=connect_timeout)
+        async with database.connection():
+            return database
 
     async def close(self) -> None:
-        """Close every connection; those in use are cut after a moment."""
-        try:
-            await asyncio.wait_for(self._pool.close(), timeout=5)
-        except TimeoutError:
-            self._pool.terminate()
+        """Close every connection; those in use, and those that take long, are cut."""
+        for connection in self._used:
+            connection.terminate()
+        idle, self._idle = self._idle, []
+        closing = (connection.close(timeout=CLOSES_WITHIN) for connection, _ in idle)
+        await asyncio.gather(*closing, return_exceptions=True)
 
     @property
     def usage(self) -> tuple[int, int]:
@@ -138,17 +152,52 @@ class Database:
 
     @asynccontextmanager
     async def connection(self, *, writes: bool = False) -> AsyncIterator[Connection]:
-        """A connection from the pool. Raises `DatabaseUnavailable`.
+        """A connection for a while. Raises `DatabaseUnavailable`.
 
-        Where `writes`, a connection that is lost in use leaves what was sent on it in doubt.
+        Where `writes`, a connection that is lost in use leaves what was sent on it in doubt. One
+        whose use was cut off is not used again: an answer may still be under way.
         """
-        async with domain_errors():
-            connection = await self._pool.acquire(timeout=self.connect_timeout)
-        async with domain_errors(in_doubt=writes):
-            try:
+        connection = await self._take()
+        whole = False
+        try:
+            async with domain_errors(in_doubt=writes):
                 yield connection
-            finally:
-                await self._pool.release(connection, timeout=self.connect_timeout)
+            whole = True
+        except (asyncpg.PostgresError, TurnbackError) as error:
+            whole = not isinstance(error, DatabaseUnavailable)
+            raise
+        finally:
+            self._give_back(connection, whole=whole)
+
+    async def _take(self) -> Connection:
+        if self._room.locked():
+            async with domain_errors(), asyncio.timeout(self.connect_timeout):
+                await self._room.acquire()
+        else:
+            await self._room.acquire()
+        oldest = asyncio.get_running_loop().time() - IDLE_AT_MOST
+        try:
+            while self._idle:
+                connection, since = self._idle.pop()
+                if since > oldest and not connection.is_closed():
+                    break
+                connection.terminate()
+            else:
+                async with domain_errors():
+                    connection = await self._connect()
+        except BaseException:
+            self._room.release()
+            raise
+        self._used.add(connection)
+        return connection
+
+    def _give_back(self, connection: Connection, *, whole: bool) -> None:
+        self._used.discard(connection)
+        if whole and not connection.is_closed():
+            self._idle.append((connection, asyncio.get_running_loop().time()))
+        else:
+            connection.terminate()
+        self._room.release()
 
     async def run(self, act: Callable[[Connection], Awaitable[T]]) -> T:
         """`act` on a connection; a read that met a dead pooled connection is tried once more."""

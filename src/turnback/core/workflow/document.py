@@ -91,8 +91,11 @@ class Workflow:
 
     def blobs(self, since: Workflow | None = None) -> dict[str, bytes]:
         """The blobs that make up the snapshot, by address; with `since`, those that it lacks."""
-        known = frozenset(blob.hash for blob in since._blobs()) if since else frozenset()
-        return {blob.hash: blob.data for blob in self._blobs() if blob.hash not in known}
+        known: set[str] = set()
+        if since is not None:
+            known = {blob.hash for blob in since._blobs(but_of=self)}
+        blobs = self._blobs(but_of=since)
+        return {blob.hash: blob.data for blob in blobs if blob.hash not in known}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Workflow) and self.hash == other.hash
@@ -123,12 +126,15 @@ class Workflow:
             return b"[" + b",".join(parts) + b"]"
         return self._sections[name].data if name in KNOWN else orjson.dumps(self.other[name])
 
-    def _blobs(self) -> Iterator[Blob]:
+    def _blobs(self, *, but_of: Workflow | None = None) -> Iterator[Blob]:
+        """Its blobs; the buckets that it shares with `but_of` are passed over."""
         yield self._top
         yield from self._sections.values()
-        for bucket in self._buckets:
-            yield bucket
-            yield from bucket.parts.values()
+        others = but_of._buckets if but_of else _NO_BUCKETS
+        for bucket, other in zip(self._buckets, others, strict=True):
+            if other is None or bucket.hash != other.hash:
+                yield bucket
+                yield from bucket.parts.values()
 
 
 class _Operators(Mapping[str, Json]):
@@ -214,6 +220,7 @@ def _reuse_bucket(old: Bucket, parts: Mapping[str, Part]) -> Bucket:
 
 
 _EMPTY_BUCKET = make_bucket({})
+_NO_BUCKETS = (None,) * BUCKETS
 
 EMPTY = build(
     {
