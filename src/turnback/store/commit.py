@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 import orjson
-import zstandard
 
 from turnback.core.lineage import ROOT_ID, Branch, Position
 from turnback.core.tree import (
@@ -29,6 +28,7 @@ from turnback.core.tree import (
     TurnStatus,
 )
 from turnback.store.outbox import StepWritten, to_row
+from turnback.store.packing import pack
 from turnback.store.rows import (
     Alive,
     Commit,
@@ -40,8 +40,6 @@ from turnback.store.rows import (
     Takeover,
 )
 from turnback.telemetry.metrics import CommitKind
-
-_compress = zstandard.ZstdCompressor(level=3, write_content_size=True).compress
 
 
 def step_key(step_id: str) -> str | None:
@@ -311,7 +309,7 @@ def _events(s: _Statement) -> None:
 
 def _blobs(s: _Statement) -> None:
     hashes = s.arg([bytes.fromhex(hash_) for hash_ in s.commit.blobs], "bytea[]")
-    data = s.arg([_compress(blob) for blob in s.commit.blobs.values()], "bytea[]")
+    data = s.arg([pack(blob) for blob in s.commit.blobs.values()], "bytea[]")
     s.add(
         "kept",
         f"insert into blobs (root_id, hash, data) select {s.root}, b.hash, b.data "

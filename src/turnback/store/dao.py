@@ -15,7 +15,6 @@ from typing import Any
 
 import asyncpg
 import orjson
-import zstandard
 
 from turnback.core import workflow as snapshots
 from turnback.core.errors import (
@@ -34,6 +33,7 @@ from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
 from turnback.store.leases import Leases
 from turnback.store.outbox import Notice, from_row
+from turnback.store.packing import pack, unpack
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
 from turnback.store.spans import Spans
 from turnback.store.transcripts import Transcripts
@@ -216,7 +216,7 @@ class Dao:
             bytes.fromhex(workflow.hash),
             now,
             [bytes.fromhex(hash_) for hash_ in blobs],
-            [zstandard.compress(blob) for blob in blobs.values()],
+            [pack(blob) for blob in blobs.values()],
         )
         try:
             await self._write(CREATE, args)
@@ -430,15 +430,7 @@ class Dao:
         if not wanted:
             return {}
         rows = await self._db.run(lambda c: c.fetch(BLOBS, key.root_id, wanted))
-        return dict(_blob(row) for row in rows)
-
-
-def _blob(row: asyncpg.Record) -> tuple[str, bytes]:
-    try:
-        data = zstandard.decompress(row["data"])
-    except zstandard.ZstdError:
-        data = b""  # `assemble` finds that it is not what its address says
-    return row["hash"].hex(), data
+        return {row["hash"].hex(): unpack(row["data"]) for row in rows}
 
 
 def _taken(error: asyncpg.UniqueViolationError) -> Exception:

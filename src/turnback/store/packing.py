@@ -1,0 +1,47 @@
+"""How a blob is stored: compressed with a dictionary of operators, if that makes it smaller.
+
+An operator alone is too short to be compressed: most of it is what every operator has. The
+dictionary is one operator of each type, as JSON; it never changes, for what is stored needs it. A
+better one would be another file with another mark.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import zstandard
+
+_DICTIONARY = zstandard.ZstdCompressionDict(
+    Path(__file__).with_name("dictionary-1.txt").read_bytes(),
+    dict_type=zstandard.DICT_TYPE_RAWCONTENT,
+)
+_MARK = b"\x01"  # compressed with that dictionary, the frame without its magic
+_FRAME = b"\x28\xb5\x2f\xfd"  # compressed without one: how blobs were stored first
+
+_compress = zstandard.ZstdCompressor(
+    dict_data=_DICTIONARY,
+    compression_params=zstandard.ZstdCompressionParameters.from_level(
+        3, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True
+    ),
+).compress
+_decompress = zstandard.ZstdDecompressor(
+    dict_data=_DICTIONARY, format=zstandard.FORMAT_ZSTD1_MAGICLESS
+).decompress
+
+
+def pack(blob: bytes) -> bytes:
+    """The blob as it is stored. No blob begins with a mark: all are JSON or manifests."""
+    packed = _MARK + _compress(blob)
+    return packed if len(packed) < len(blob) else blob
+
+
+def unpack(data: bytes) -> bytes:
+    """The blob that is stored as `data`; empty where it is damaged beyond reading."""
+    try:
+        if data.startswith(_MARK):
+            return _decompress(data[1:])
+        if data.startswith(_FRAME):
+            return zstandard.decompress(data)
+    except zstandard.ZstdError:
+        return b""
+    return data
