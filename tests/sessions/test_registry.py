@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 import pytest
+from processes import eventually
 from serving import Server, serving
 
 from turnback.core.errors import QueueFull
@@ -39,3 +42,19 @@ async def test_who_holds_a_session_that_left_memory_is_told_to_try_again(standin
     assert await asyncio.wait_for(subscriber.get(), 5) == EVICTED
     async with standing.connect(session) as client:
         await client.snapshot()
+
+
+async def test_what_an_evicted_session_held_is_freed_at_once(standing: Server) -> None:
+    session = await standing.session()
+    live = standing.app.state.sessions
+    async with standing.connect(session) as client:
+        await client.snapshot()
+        await client.prompt("hello")
+    held = weakref.ref(await live.get(LOCAL, session))
+    gc.disable()  # a collection would hide a cycle, and in a server it comes seldom
+    try:
+        await eventually(lambda: len(held().hub) == 0)
+        await live._evict(older_than=-1)
+        await eventually(lambda: held() is None)
+    finally:
+        gc.enable()

@@ -9,7 +9,7 @@ behind, or a lost connection leaves a commit in doubt, it is dropped and read ag
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -133,8 +133,8 @@ class Actor:
             tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any], context.Ids]
         ]
         self._queue = asyncio.Queue()
-        self._task = asyncio.create_task(self._serve(), name=f"session {key.id}")
-        self._runs: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._spawn(self._serve(), f"session {key.id}")
         self._acting = False
         self._closed = False
         self._doubts = 1  # reasons so far to think that memory is behind the database
@@ -298,13 +298,21 @@ class Actor:
         """End the actor's tasks; what is durable stays. Who holds it still is told to try again."""
         self._closed = True
         self.hub.end(EVICTED)
-        for task in (*self._runs, self._task):
+        tasks = tuple(self._tasks)
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._runs, self._task, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         while not self._queue.empty():
             _, answer, _ = self._queue.get_nowait()
             if not answer.done():
                 answer.set_exception(_left())
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        # None is kept once it has ended: how it ended holds its frame, and that the whole session,
+        # which would stay in memory until a collection that seldom comes.
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- the queue
 
@@ -417,9 +425,7 @@ class Actor:
     def _begin(self, run: Run) -> None:
         self.run = run
         context.bind(turn=run.turn_id)
-        task = asyncio.create_task(self._carry(run), name=f"run {run.turn_id}")
-        self._runs.add(task)
-        task.add_done_callback(self._runs.discard)
+        self._spawn(self._carry(run), f"run {run.turn_id}")
 
     async def _carry(self, run: Run) -> None:
         try:

@@ -146,9 +146,8 @@ class Database:
 
     @property
     def usage(self) -> tuple[int, int]:
-        """Connections of the pool in use now, and idle."""
-        idle = self._pool.get_idle_size()
-        return self._pool.get_size() - idle, idle
+        """Connections in use now, and idle."""
+        return len(self._used), len(self._idle)
 
     @asynccontextmanager
     async def connection(self, *, writes: bool = False) -> AsyncIterator[Connection]:
@@ -164,7 +163,7 @@ class Database:
                 yield connection
             whole = True
         except (asyncpg.PostgresError, TurnbackError) as error:
-            whole = not isinstance(error, DatabaseUnavailable)
+            whole = not (isinstance(error, DatabaseUnavailable) and unreachable(error))
             raise
         finally:
             self._give_back(connection, whole=whole)
