@@ -15,9 +15,16 @@ def test_a_time_is_some_seconds_that_a_clock_can_count(value: object) -> None:
             Settings.model_validate({name: value})
 
 
+@pytest.mark.case(31)
 @pytest.mark.parametrize("value", [0, -1, 2**31, 10**30, "many"])
 def test_a_limit_is_a_number_that_the_database_takes(value: object) -> None:
-    for name in ("max_redo_depth", "events_kept", "events_kept_days", "max_json_depth"):
+    for name in (
+        "max_steps",
+        "max_redo_depth",
+        "events_kept",
+        "events_kept_days",
+        "max_json_depth",
+    ):
         with pytest.raises(ValidationError, match=name):
             Settings.model_validate({name: value})
 

@@ -254,6 +254,7 @@ async def test_each_model_call_with_its_tools_is_a_step_on_the_workflow_before_i
     )
 
 
+@pytest.mark.case(28)
 async def test_tools_of_one_step_run_in_the_models_order_each_on_the_one_before(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
@@ -502,6 +503,7 @@ async def test_cancelling_the_consumer_ends_the_tool_that_runs(
 # -- what tools do wrong
 
 
+@pytest.mark.case(19)
 @pytest.mark.parametrize(
     ("name", "args", "said"),
     [
@@ -569,6 +571,7 @@ async def test_a_failed_call_does_not_keep_the_next_from_running(
     assert list(run.end.after.operators) == ["op1"]
 
 
+@pytest.mark.case(19)
 @pytest.mark.parametrize(
     ("error", "said"),
     [
@@ -602,6 +605,7 @@ async def test_a_tool_that_takes_too_long_is_cancelled_and_reported(
     assert run.end.end_reason is EndReason.COMPLETE
 
 
+@pytest.mark.case(33)
 async def test_a_tool_that_is_switched_off_is_not_offered_and_not_run(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
@@ -891,6 +895,7 @@ async def test_retries_do_not_outlast_model_timeout(
     assert "`model_timeout`" in run.end.content
 
 
+@pytest.mark.case(32)
 @pytest.mark.parametrize(
     "error",
     [
@@ -917,6 +922,7 @@ async def test_whatever_a_model_raises_ends_in_an_error_step(
     assert "secret" not in run.end.content
 
 
+@pytest.mark.case(32)
 async def test_a_model_that_yields_what_is_no_piece_ends_in_an_error_step() -> None:
     async def odd(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[Any]:
         yield {1: "neither text nor call"}
@@ -962,6 +968,7 @@ async def test_offsets_count_utf_16_units_as_pages_do(
 # -- limits
 
 
+@pytest.mark.case(31)
 async def test_a_model_that_never_ends_is_stopped_at_max_steps(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:

@@ -59,6 +59,7 @@ async def edit(client: Client, edits: list[dict[str, Any]]) -> None:
     assert answer["type"] == "WsServerAckEvent", answer
 
 
+@pytest.mark.case(11)
 async def test_nothing_of_a_reverted_turn_is_in_the_next_request(talk: Scripted) -> None:
     server, provider = talk
     session = await server.session()
@@ -108,6 +109,7 @@ async def test_nothing_of_a_reverted_turn_is_in_the_next_request(talk: Scripted)
         assert b"Edited prompt." not in provider.bodies[-1]
 
 
+@pytest.mark.case(11)
 async def test_after_a_redo_the_turn_is_told_again_once(talk: Scripted) -> None:
     server, provider = talk
     session = await server.session()
@@ -126,6 +128,7 @@ async def test_after_a_redo_the_turn_is_told_again_once(talk: Scripted) -> None:
         ]
 
 
+@pytest.mark.case(22)
 async def test_a_persons_edit_is_told_to_the_next_prompt_and_outlives_the_agents_work(
     talk: Scripted,
 ) -> None:

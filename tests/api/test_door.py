@@ -201,6 +201,7 @@ async def test_clear_empties_the_conversation_and_removes_nothing(panel: Panel) 
         assert client.path[0]["parentId"] == "step-initial"
 
 
+@pytest.mark.case(30)
 async def test_while_the_agent_is_busy_clear_is_refused_and_stop_ends_it(
     scripted: tuple[Server, ScriptedProvider],
 ) -> None:

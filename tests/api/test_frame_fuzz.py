@@ -215,6 +215,7 @@ async def everything_goes_on(server: Process, sent: list[tuple[bool, Sent]]) -> 
         await session.check()
 
 
+@pytest.mark.case(36)
 @examples(50)
 @given(sent=SENT)
 async def test_whatever_is_sent_everything_goes_on(

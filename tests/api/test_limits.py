@@ -167,6 +167,7 @@ async def test_a_client_that_answers_no_ping_is_closed(fresh_database: str) -> N
 # -- what is no message
 
 
+@pytest.mark.case(36)
 @pytest.mark.parametrize(
     "parts",
     [
@@ -214,6 +215,7 @@ async def test_a_binary_frame_is_a_typed_error(standing: Server) -> None:
         assert (await client.ask("Stop"))["type"] == "WsServerAckEvent"
 
 
+@pytest.mark.case(36)
 @pytest.mark.parametrize("whole", [True, False])
 async def test_a_message_over_the_limit_closes_with_1009_before_it_is_read(
     fresh_database: str, whole: bool

@@ -79,6 +79,7 @@ async def preview(server: Server, session: str, **named: str) -> Any:
 # -- the preview
 
 
+@pytest.mark.case(14)
 async def test_a_preview_lists_turns_edits_and_operators_and_changes_nothing(
     server: Server,
 ) -> None:
@@ -126,6 +127,7 @@ async def test_a_preview_lists_turns_edits_and_operators_and_changes_nothing(
         assert (whole["turn_count"], whole["target_head_id"]) == (4, "step-initial")
 
 
+@pytest.mark.case(16)
 async def test_a_revert_that_takes_no_edit_back_says_so(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -225,6 +227,7 @@ async def test_what_a_preview_is_made_at_can_be_insisted_on(server: Server) -> N
 # -- confirm
 
 
+@pytest.mark.case(16)
 async def test_a_revert_across_anothers_edit_needs_to_be_confirmed(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -269,6 +272,7 @@ async def test_a_base_client_confirms_by_asking_its_own_user(server: Server) -> 
 # -- keeping edits
 
 
+@pytest.mark.case(16)
 async def test_edits_are_kept_as_one_edit_on_the_new_head(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client, server.connect(session, v1=False) as base:

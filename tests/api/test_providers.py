@@ -260,6 +260,7 @@ async def service(standing_database: str) -> AsyncIterator[Service]:
         yield Service(server, provider)
 
 
+@pytest.mark.case(19, 28, 32, 33)
 @pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())
 async def test_whatever_a_provider_does_the_turn_ends_and_can_be_taken_back(
     service: Service, kind: Kind

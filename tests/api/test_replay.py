@@ -32,6 +32,7 @@ async def execute(url: str, statement: str, *args: Any) -> None:
     await connection.close()
 
 
+@pytest.mark.case(34, 38)
 async def test_whoever_comes_while_commits_flow_misses_nothing_and_gets_nothing_twice(
     server: Server,
 ) -> None:

@@ -37,6 +37,7 @@ async def test_a_socket_begins_with_one_snapshot(server: Server) -> None:
     assert frame["name"] == "Orders"
 
 
+@pytest.mark.case(38)
 async def test_a_prompt_runs_from_generating_to_available_with_each_step_once(
     server: Server,
 ) -> None:
@@ -106,6 +107,7 @@ async def test_revert_and_redo_move_head_and_the_workflow_for_both_sockets(
         assert not any(V1_ONLY & set(frame) for frame in two.frames)
 
 
+@pytest.mark.case(36)
 @pytest.mark.parametrize("v1", [True, False])
 @pytest.mark.parametrize(
     ("sent", "sentence"),
@@ -201,6 +203,7 @@ async def test_an_unknown_session_says_agent_not_found_and_closes(server: Server
             assert await client.until_closed() == 4404
 
 
+@pytest.mark.case(30)
 async def test_while_the_agent_is_busy_what_moves_head_is_refused(
     scripted: tuple[Server, ScriptedProvider],
 ) -> None:
@@ -254,6 +257,7 @@ async def test_stop_in_mid_stream_keeps_what_had_streamed_and_says_so(
         assert client.path[-1]["content"] == "Stopped."
 
 
+@pytest.mark.case(24)
 async def test_stop_while_idle_twice_is_nothing(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -305,6 +309,7 @@ async def test_a_base_snapshot_holds_every_step_and_the_newest_contents(
         assert frame["steps"][-1]["afterWorkflowContent"] == await workflow(server, session)
 
 
+@pytest.mark.case(34)
 async def test_a_dropped_socket_gets_what_it_missed_once_and_in_order(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as watcher:
@@ -324,6 +329,7 @@ async def test_a_dropped_socket_gets_what_it_missed_once_and_in_order(server: Se
             assert seen + back.durable == watcher.durable
 
 
+@pytest.mark.case(34)
 @pytest.mark.parametrize("query", ["?since=999", "?since=0&epoch=another"])
 async def test_a_since_that_cannot_be_replayed_gets_a_snapshot_with_reset(
     server: Server, query: str
@@ -355,6 +361,7 @@ async def test_a_since_in_mid_stream_gets_the_partial_text(
             assert fresh.path[-1]["content"] == "first half, second half"
 
 
+@pytest.mark.case(29)
 async def test_the_same_request_id_runs_once_and_is_answered_again(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -393,6 +400,7 @@ async def test_a_request_that_would_change_nothing_now_is_answered_as_it_was(
         )
 
 
+@pytest.mark.case(29)
 async def test_the_same_turn_key_is_the_same_turn(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -433,6 +441,7 @@ async def test_a_persons_edit_is_a_turn_of_its_own_and_is_told_to_all(server: Se
         assert (await workflow(server, session))["operatorPositions"]["op1"] != {"x": 5, "y": 7.5}
 
 
+@pytest.mark.case(22)
 async def test_an_edit_of_what_has_changed_meanwhile_is_a_conflict_and_of_the_rest_is_not(
     server: Server,
 ) -> None:
@@ -477,6 +486,7 @@ async def test_lines_that_part_are_named_in_the_snapshot(server: Server) -> None
     ]
 
 
+@pytest.mark.case(30)
 async def test_deleting_ends_the_run_and_closes_every_socket(
     scripted: tuple[Server, ScriptedProvider],
 ) -> None:
@@ -558,6 +568,7 @@ async def test_the_page_of_this_server_can_connect(server: Server) -> None:
         await client.snapshot()
 
 
+@pytest.mark.case(36)
 async def test_a_frame_over_the_limit_closes_with_1009(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -567,6 +578,7 @@ async def test_a_frame_over_the_limit_closes_with_1009(server: Server) -> None:
         assert await client.until_closed() == 1009
 
 
+@pytest.mark.case(23)
 async def test_revert_and_prompt_at_once_equal_some_serial_order(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as one, server.connect(session) as two:

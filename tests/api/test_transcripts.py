@@ -253,6 +253,7 @@ async def test_with_little_memory_for_records_the_pages_are_the_same(
 # -- what it comes to
 
 
+@pytest.mark.case(7)
 async def test_usage_leaves_a_reverted_turn_out_and_has_it_once_after_redo(
     scripted: tuple[Server, ScriptedProvider],
 ) -> None:

@@ -61,6 +61,7 @@ def move(operator_id: str) -> dict[str, Any]:
 # -- all or nothing
 
 
+@pytest.mark.case(19)
 @several
 @given(workflows(), edit_lists())
 def test_a_refused_list_changes_nothing_and_names_its_first_wrong_edit(
@@ -100,6 +101,7 @@ def test_an_edited_workflow_is_one_that_loads(before: Workflow, wanted: Sequence
     assert load(after.content(), **LIMITS).blobs() == after.blobs()
 
 
+@pytest.mark.case(20)
 @several
 @given(workflows(), edit_lists())
 def test_unknown_members_survive_every_edit_but_opening_another_file(
@@ -134,6 +136,7 @@ def test_a_workflow_that_grows_over_the_limit_is_refused() -> None:
 # -- link ids
 
 
+@pytest.mark.case(18)
 @several
 @given(workflows(), edit_lists())
 def test_a_made_link_id_is_never_one_that_is_in_use(
@@ -152,6 +155,7 @@ def test_a_made_link_id_is_never_one_that_is_in_use(
     assert after == make(before, *applicable(before, wanted))
 
 
+@pytest.mark.case(18)
 def test_the_id_of_a_link_removed_in_the_same_list_is_not_given_again() -> None:
     ids = iter(["link-1", "link-2", "link-5", "link-9"])
     after = apply(

@@ -110,6 +110,7 @@ def test_every_other_ending_has_its_status(end: EndReason, status: TurnStatus) -
     assert driver.tree.turns[turn].status is status
 
 
+@pytest.mark.case(9)
 def test_the_first_turn_reverts_to_the_sessions_own_initial_workflow() -> None:
     driver = Driver()
     turn = driver.prompt("wf-1")
@@ -119,6 +120,7 @@ def test_the_first_turn_reverts_to_the_sessions_own_initial_workflow() -> None:
     assert driver.visible() == []
 
 
+@pytest.mark.case(21)
 def test_two_reverts_and_two_redos_give_the_last_state() -> None:
     driver = Driver()
     first, second = driver.prompt("wf-1", "wf-2"), driver.prompt("wf-3", "wf-4")
@@ -142,6 +144,7 @@ def test_redo_all_gives_the_last_state_at_once() -> None:
     assert (driver.visible(), driver.tree.can_redo) == (shown, False)
 
 
+@pytest.mark.case(2)
 def test_the_same_turn_reverted_twice_is_refused_and_the_redo_stack_keeps_one_entry() -> None:
     driver = Driver()
     turn = driver.prompt("wf-1")
@@ -151,6 +154,7 @@ def test_the_same_turn_reverted_twice_is_refused_and_the_redo_stack_keeps_one_en
     assert len(driver.tree.redo_stack) == 1
 
 
+@pytest.mark.case(13)
 def test_a_turn_off_the_path_stays_good_for_checkout() -> None:
     driver = Driver()
     old = driver.prompt("wf-1", "wf-2")
@@ -331,6 +335,7 @@ def test_busy_is_said_before_a_turn_is_said_to_be_unknown() -> None:
         driver.tree.revert("no-such-turn")
 
 
+@pytest.mark.case(24)
 def test_stop_while_idle_or_stopping_does_nothing() -> None:
     driver = Driver()
     assert driver.tree.stop() == ()
@@ -504,6 +509,7 @@ def step_once(driver: Driver, model: Model, rng: random.Random) -> None:
         assert command in ("answer", "end", "stop") or not (before and before.state != "AVAILABLE")
 
 
+@pytest.mark.case(3)
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([2, 5, 1000]))
 def test_a_history_of_500_commands_equals_the_naive_model(seed: int, limit: int) -> None:
@@ -517,6 +523,7 @@ def test_a_history_of_500_commands_equals_the_naive_model(seed: int, limit: int)
     check(driver, model)
 
 
+@pytest.mark.case(5)
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_revert_then_redo_is_the_identity_after_any_history(rng: random.Random) -> None:

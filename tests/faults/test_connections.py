@@ -195,6 +195,7 @@ async def test_a_session_whose_creation_is_not_answered_says_that_it_is_in_doubt
 
 @pytest.mark.parametrize("loss", ["request", "answer"])
 @pytest.mark.parametrize("at", range(1, 5))
+@pytest.mark.case(29)
 async def test_a_run_goes_on_over_a_lost_connection_and_each_step_is_told_once(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider, loss: Any, at: int
 ) -> None:

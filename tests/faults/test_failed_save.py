@@ -111,6 +111,7 @@ def refusal(answer: Any) -> Frame:
 COMMANDS = [prompt, revert, keep, redo, checkout, edit, rename, put, delete]
 
 
+@pytest.mark.case(1)
 @pytest.mark.parametrize(
     ("command", "sqlstate"),
     [(command, DISK_FULL) for command in COMMANDS]
@@ -182,6 +183,7 @@ async def test_a_run_waits_for_a_full_disk_and_goes_on(
             await check_agreement(server, session, client, fresh_database)
 
 
+@pytest.mark.case(1, 25)
 @pytest.mark.parametrize("sqlstate", [DISK_FULL, FAULT])
 async def test_a_run_whose_step_cannot_be_saved_ends_as_interrupted_and_can_be_reverted(
     fresh_database: str, provider: ScriptedProvider, sqlstate: str

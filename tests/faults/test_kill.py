@@ -38,6 +38,7 @@ def points() -> list[object]:
     return found
 
 
+@pytest.mark.case(8, 25)
 @pytest.mark.kill
 @pytest.mark.parametrize("failpoint", points())
 async def test_what_was_told_survives_a_kill(

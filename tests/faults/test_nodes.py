@@ -262,6 +262,7 @@ async def test_a_killed_process_that_carried_no_run_harms_none(
                 assert two.durable + back.durable == one.durable
 
 
+@pytest.mark.case(23)
 async def test_a_revert_and_a_prompt_on_two_processes_equal_a_serial_order(
     fresh_database: str,
 ) -> None:

@@ -26,6 +26,7 @@ def streaming(frame: dict[str, object]) -> bool:
     return frame["type"] == "WsServerDeltaEvent"
 
 
+@pytest.mark.case(35)
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("what", ["a stream", "silence"])
 async def test_a_run_under_way_ends_as_interrupted_and_its_sockets_with_1012(

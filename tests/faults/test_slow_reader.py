@@ -89,6 +89,7 @@ async def move(client: Client, n: int) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.case(37)
 async def test_a_reader_that_is_thousands_of_frames_behind_is_cut_and_nobody_waits_for_it(
     fresh_database: str, tmp_path: Path
 ) -> None:
@@ -151,6 +152,7 @@ async def test_a_reader_that_is_merely_late_is_told_why_it_was_closed(
                 assert (late.close_code, late.close_reason) == (1013, "slow reader")
 
 
+@pytest.mark.case(37)
 async def test_a_reader_that_takes_not_even_its_snapshot_is_cut(
     fresh_database: str, tmp_path: Path
 ) -> None:

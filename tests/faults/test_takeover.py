@@ -45,6 +45,7 @@ async def two(
         yield first, second
 
 
+@pytest.mark.case(25, 35)
 @pytest.mark.kill
 @pytest.mark.parametrize("watched", [True, False])
 async def test_a_killed_servers_run_is_taken_over_within_a_bound(
@@ -93,6 +94,7 @@ async def test_a_killed_servers_run_is_taken_over_with_nobody_looking(
         await check_whole(fresh_database)
 
 
+@pytest.mark.case(27, 35)
 @pytest.mark.kill
 @pytest.mark.parametrize("goes_on", ["with a step", "with its end"])
 async def test_a_frozen_servers_late_step_is_refused_and_its_clients_learn_of_the_interruption(
@@ -172,6 +174,7 @@ async def test_a_stop_reaches_the_run_of_another_server(
             await check_agreement(second, session, other, fresh_database)
 
 
+@pytest.mark.case(26)
 async def test_of_two_prompts_to_two_servers_one_runs_and_one_is_told_busy(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:

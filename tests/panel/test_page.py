@@ -139,6 +139,7 @@ async def test_stop_ends_the_turn_and_says_so(mortal: Service, desk_of: Callable
     await expect(desk.revert_button(BUILD)).to_be_enabled()
 
 
+@pytest.mark.case(34, 38)
 async def test_a_dropped_socket_resumes_and_shows_nothing_twice(
     service: Service, desk: Desk
 ) -> None:
@@ -165,6 +166,7 @@ async def test_a_dropped_socket_resumes_and_shows_nothing_twice(
     )
 
 
+@pytest.mark.case(11)
 async def test_a_reverted_prompt_never_takes_the_place_of_a_draft(
     service: Service, desk: Desk
 ) -> None:

@@ -179,6 +179,7 @@ async def fire_at_once(
         return driven.commands
 
 
+@pytest.mark.case(3)
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_clients_see_what_a_naive_model_sees(
     fresh_database: str, provider: ScriptedProvider, seed: int
@@ -186,12 +187,14 @@ async def test_clients_see_what_a_naive_model_sees(
     assert await drive(fresh_database, provider, seed, rounds=30, every=10) > 30
 
 
+@pytest.mark.case(23)
 async def test_commands_of_the_same_instant_equal_a_serial_order(
     fresh_database: str, provider: ScriptedProvider
 ) -> None:
     assert await fire_at_once(fresh_database, provider, 3, bursts=8) > 150
 
 
+@pytest.mark.case(8, 25)
 @pytest.mark.kill
 async def test_clients_find_again_what_they_were_told_before_a_kill(
     fresh_database: str, provider: ScriptedProvider, tmp_path: Path

@@ -133,6 +133,7 @@ class History:
         return (await self._server.http.get(url)).json()
 
 
+@pytest.mark.case(20)
 @pytest.mark.parametrize("opened", [False, True], ids=["initial", "opened"])
 @pytest.mark.parametrize("model", ["offline", "scripted"])
 @pytest.mark.parametrize("name", list(WORKFLOWS))

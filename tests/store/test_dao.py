@@ -166,6 +166,7 @@ async def test_a_commit_whose_guard_does_not_hold_writes_nothing(dao: Dao) -> No
     assert (stored.steps, stored.turns, stored.branches, stored.row.revision) == ([], [], [], 0)
 
 
+@pytest.mark.case(27)
 async def test_a_fence_that_was_raised_keeps_the_old_holder_from_writing(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
@@ -200,6 +201,7 @@ async def test_a_request_id_and_a_turn_key_are_taken_once(dao: Dao) -> None:
         await dao.commit(commit(key, Idle(revision), again))
 
 
+@pytest.mark.case(29)
 async def test_another_record_with_the_same_id_is_a_conflict(dao: Dao) -> None:
     key = await create(dao)
     tree = tree_of(await dao.load(LOCAL, key.id))
@@ -244,6 +246,7 @@ async def test_sessions_are_listed_newest_first_searched_and_paged(dao: Dao) -> 
     assert await listed(None, limit=1) == ["rest"]
 
 
+@pytest.mark.case(15)
 async def test_a_damaged_blob_harms_only_the_snapshots_that_hold_it(
     dao: Dao, database: Database
 ) -> None:

@@ -1,0 +1,85 @@
+"""What has been reported of such systems, each by its number, and that a test keeps each of them out.
+
+A test says which it is about by `@pytest.mark.case(16)`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+
+CASES = {
+    1: "a revert whose save fails changes nothing and says so",
+    2: "a turn reverted twice is one entry of the redo stack",
+    3: "after any history the workflow is the one stored at HEAD",
+    4: "a turn is reverted after many more and a restart, byte for byte",
+    5: "revert then redo is the identity",
+    6: "a revert in one session leaves another alone",
+    7: "usage leaves a reverted turn out and has it once after redo",
+    8: "a kill around a revert leaves the state before it or after it",
+    9: "the first turn reverts to the session's own initial workflow",
+    10: "a step without a snapshot is not reverted, and the chat does not move alone",
+    11: "nothing of a reverted turn is in the next request to the model",
+    12: "a turn that changed twenty operators gives all twenty back",
+    13: "a turn off the path is refused and stays good for checkout",
+    14: "a preview changes nothing and lists what a revert would take",
+    15: "a corrupt snapshot harms its own revert alone",
+    16: "a revert across a person's edit says so first",
+    17: "a step is told only when its snapshot is stored",
+    18: "no existing link is lost; link ids are unique for ever",
+    19: "a tool call that fails changes nothing and is told to the model",
+    20: "unknown keys of a workflow survive",
+    21: "as many redos as reverts give the last state",
+    22: "a person's edit is seen by the next prompt and not overwritten",
+    23: "a revert and a prompt at once equal a serial order",
+    24: "stop while idle is nothing",
+    25: "a run that died ends within a bound, and revert works",
+    26: "of two prompts at once one runs and the other is told busy",
+    27: "a run that ends late moves nothing",
+    28: "parallel results of one step are all stored",
+    29: "a step or a request that comes twice counts once",
+    30: "delete ends the run and tells everyone; clear while busy is refused",
+    31: "the limit of steps ends a run; no limit below one",
+    32: "whatever a model raises ends in an error step and AVAILABLE",
+    33: "a disabled tool is neither offered nor run",
+    34: "a dropped socket gets what it missed once each",
+    35: "a restart in mid-turn is told, with the partial steps",
+    36: "no input crashes the socket",
+    37: "a slow reader is closed and nobody waits for it",
+    38: "a client that upserts shows no step twice",
+}
+
+
+def marked(tree: ast.Module) -> Iterator[tuple[str, tuple[int, ...], bool]]:
+    """The tests of a module that name cases: which, and whether `make test` runs them."""
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            marks = [ast.unparse(decorator) for decorator in node.decorator_list]
+            for decorator in node.decorator_list:
+                if isinstance(decorator, ast.Call) and "mark.case" in ast.unparse(decorator.func):
+                    numbers = tuple(ast.literal_eval(argument) for argument in decorator.args)
+                    yield node.name, numbers, "pytest.mark.soak" not in marks
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[int, list[str]]:
+    """The tests of each number."""
+    found: dict[int, list[str]] = {}
+    for path in TESTS.rglob("test_*.py"):
+        for name, numbers, runs in marked(ast.parse(path.read_text())):
+            assert name.startswith("test_")
+            for number in numbers:
+                assert number in CASES, f"`{name}` is about case {number}, which is none"
+                if runs:
+                    found.setdefault(number, []).append(name)
+    return found
+
+
+@pytest.mark.parametrize("number", CASES)
+def test_each_case_has_a_test_that_make_test_runs(number: int, kept: dict[int, list[str]]) -> None:
+    assert kept.get(number), f"nothing tests that {CASES[number]}"
