@@ -1,4 +1,4 @@
-"""What has been reported of such systems, each by its number, and that a test keeps each of them out.
+"""What has been reported of such systems, by number, and that a test keeps each of them out.
 
 A test says which it is about by `@pytest.mark.case(16)`.
 """
