@@ -368,6 +368,7 @@ class Traffic:
             await self.send(self.peer(), *self.prompt())
         if self.rng.random() < 0.5:
             kind, fields = self.any_command(peer)
+            fields = fields if peer.v1 else _of_base(fields)
             self._note(kind, fields, peer)  # nobody will know what becomes of it
             await peer.client.send(kind, **fields)
         await peer.leave()
@@ -528,7 +529,7 @@ class Traffic:
         """Send a command by a peer, or by REST, and note what becomes of it."""
         rng = self.rng
         plus = peer is None or peer.v1
-        fields = dict(fields) if plus else {k: v for k, v in fields.items() if k in BASE_FIELDS}
+        fields = dict(fields) if plus else _of_base(fields)
         if plus and rng.random() < 0.7:
             fields.setdefault("requestId", f"request-{next(self._numbers)}")
         if plus and rng.random() < 0.1:
@@ -662,3 +663,8 @@ class Traffic:
 
 
 BASE_FIELDS = ("content", "messageSource", "messageId")
+
+
+def _of_base(fields: Frame) -> Frame:
+    """Those of a command's fields that are read of a base client's."""
+    return {name: value for name, value in fields.items() if name in BASE_FIELDS}
