@@ -9,7 +9,7 @@ from turnback.agent import canvas
 from turnback.agent.steps import StepDraft, ToolCall, ToolResult
 from turnback.core.tree import EndReason
 from turnback.core.workflow import EMPTY, Workflow
-from turnback.sessions.planning import new_link_id
+from turnback.sessions.editing import new_link_id
 from turnback.store.ids import new_id
 
 OPERATORS = 77

@@ -19,7 +19,7 @@ from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
 from turnback.sessions.actor import Actor, Run, Starter
 from turnback.sessions.commands import Asked, Prompt
-from turnback.sessions.planning import now_ms
+from turnback.sessions.plans import now_ms
 from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import Database

@@ -51,7 +51,8 @@ from turnback.sessions.commands import (
     Stop,
 )
 from turnback.sessions.memory import Memory, Reading
-from turnback.sessions.planning import Plan, Planner
+from turnback.sessions.planning import Planner
+from turnback.sessions.plans import Plan
 from turnback.settings import Settings
 from turnback.store.dao import Dao, RequestTaken, TurnKeyTaken
 from turnback.store.database import lost, unreachable

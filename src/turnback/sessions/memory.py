@@ -152,6 +152,16 @@ class Memory:
             path.append(step)
         return tuple(reversed(path)), None
 
+    @property
+    def present(self) -> Workflow:
+        """The workflow at HEAD. Raises `SnapshotMissing` where it is damaged."""
+        if self.workflow is None:
+            raise SnapshotMissing(
+                "The stored workflow at HEAD is damaged; revert to an earlier turn, or check "
+                "another step out"
+            )
+        return self.workflow
+
     async def workflow_of(self, hash_: str) -> Workflow:
         """A workflow of this session by its content address. Raises `SnapshotMissing`."""
         if (held := self._cache.get(hash_)) is not None:

@@ -26,7 +26,7 @@ from turnback.core.errors import (
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, RESTORED
-from turnback.sessions.planning import now_ms
+from turnback.sessions.plans import now_ms
 from turnback.sessions.runner import Runner
 from turnback.settings import Settings
 from turnback.store.dao import Dao

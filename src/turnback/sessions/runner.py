@@ -15,7 +15,7 @@ from turnback.core.workflow import Workflow
 from turnback.failpoints import hit
 from turnback.sessions import broadcast
 from turnback.sessions.actor import Actor, Run
-from turnback.sessions.planning import new_link_id
+from turnback.sessions.editing import new_link_id
 from turnback.settings import Settings
 from turnback.store.ids import new_id
 from turnback.telemetry.runs import ObservedRun

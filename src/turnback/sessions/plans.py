@@ -1,0 +1,107 @@
+"""A plan: the one commit that a command leads to, not yet made; and from a plan to that commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import orjson
+
+from turnback.core.lineage import Position
+from turnback.core.tree import (
+    Event,
+    HeadMoved,
+    RedoCleared,
+    RedoPopped,
+    RedoPushed,
+    StateChanged,
+    StepAppended,
+)
+from turnback.core.workflow import Workflow
+from turnback.sessions.commands import Asked
+from turnback.sessions.memory import Memory
+from turnback.store.ids import new_id
+from turnback.store.outbox import HeadChanged, Notice, Status, StepWritten
+from turnback.store.rows import Commit, Guard, Request, SessionChange
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a command leads to: one commit, not yet made.
+
+    `after` is the workflow that it leads to, by way of `via` where HEAD moves twice.
+    """
+
+    guard: Guard
+    events: tuple[Event, ...] = ()
+    payload: str | None = None
+    after: Workflow | None = None
+    via: Workflow | None = None
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    node_id: str | None = None
+    change: SessionChange | None = None
+    notices: tuple[Notice, ...] = ()
+    turn_id: str | None = None
+
+
+def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) -> Commit:
+    """The commit of a plan, as asked: with the answer to its `requestId`, and what is told."""
+    request = None
+    if asked.request_id is not None:
+        head = next(
+            (e for e in reversed(plan.events) if isinstance(e, StepAppended | HeadMoved)), None
+        )
+        head_id = memory.tree.head.step_id
+        if isinstance(head, StepAppended):
+            head_id = head.step.id
+        elif isinstance(head, HeadMoved):
+            head_id = head.to.step_id
+        answer = {"headId": head_id} | ({"turnId": plan.turn_id} if plan.turn_id else {})
+        request = Request(asked.request_id, asked.fingerprint, orjson.dumps(answer).decode())
+    return Commit(
+        id=new_id(),
+        key=memory.key,
+        principal=asked.principal.id,
+        now=now_ms(),
+        guard=plan.guard,
+        events=plan.events,
+        notices=plan.notices
+        + _notices(plan.events, asked.principal.id, memory.tree.redo_stack, max_redo_depth),
+        payload=plan.payload,
+        blobs=plan.blobs,
+        request=request,
+        node_id=plan.node_id,
+        change=plan.change,
+    )
+
+
+def _notices(
+    events: Iterable[Event], by: str, stack: list[Position], max_redo_depth: int
+) -> tuple[Notice, ...]:
+    """What is told of events, in their order (protocol.md, order)."""
+    notices: list[Notice] = []
+    for event in events:
+        match event:
+            case RedoPushed(position):
+                stack = [*stack, position][-max_redo_depth:]
+            case RedoPopped(count):
+                stack = stack[:-count]
+            case RedoCleared():
+                stack = []
+            case StateChanged(state):
+                notices.append(Status(state))
+            case StepAppended(step):
+                notices.append(StepWritten(step.id))
+            case HeadMoved(to, workflow, cause):
+                redo_id = stack[-1].step_id if stack else None
+                notices.append(HeadChanged(to.step_id, workflow, len(stack), redo_id, cause, by))
+            case _:
+                pass  # bookkeeping that no client is told of
+    return tuple(notices)
+
+
+def now_ms() -> datetime:
+    """The time, as records carry it: UTC, to the millisecond."""
+    now = datetime.now(UTC)
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
