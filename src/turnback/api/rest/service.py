@@ -41,6 +41,10 @@ async def capabilities(request: Request) -> Response:
                 "revert-preview",
                 "confirm",
                 "keepEdits",
+                "commands.wait",
+                "idempotency",
+                "transcript",
+                "usage",
             ],
             "model": settings.model,
             "limits": {
@@ -50,6 +54,8 @@ async def capabilities(request: Request) -> Response:
                 "max_workflow_bytes": settings.max_workflow_bytes,
                 "max_edits": settings.max_edits,
                 "max_redo_depth": settings.max_redo_depth,
+                "page_limit": settings.page_limit,
+                "transcript_limit": settings.transcript_limit,
             },
         }
     )
