@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from turnback import settings_table
 from turnback.settings import Settings
 
 
@@ -39,3 +40,19 @@ def test_a_lease_outlives_the_heartbeats_that_keep_it() -> None:
     with pytest.raises(ValidationError, match="TURNBACK_LEASE_HEARTBEAT"):
         Settings(lease_heartbeat=5.0, lease_expiry=5.0)
     assert Settings(lease_heartbeat=1.0, lease_expiry=1.5).lease_expiry == 1.5
+
+
+def test_each_setting_says_what_it_is() -> None:
+    for name, field in Settings.model_fields.items():
+        assert (field.description or "").endswith("."), name
+
+
+def test_the_table_has_a_row_for_each_setting_with_its_default_and_unit() -> None:
+    rows = [line for line in settings_table.render().splitlines() if line.startswith("| `")]
+    assert len(rows) == len(Settings.model_fields)
+    assert rows[0].startswith("| `TURNBACK_HOST` | `127.0.0.1` |  | ")
+    (timeout,) = (row for row in rows if "TURNBACK_LEASE_EXPIRY" in row)
+    assert timeout.startswith("| `TURNBACK_LEASE_EXPIRY` | `15` | s | ")
+    for name, field in Settings.model_fields.items():
+        if name.endswith(("_timeout", "_interval", "_ttl")):
+            assert "s" in field.metadata, f"`{name}` is a time: give it the type `Seconds`"

@@ -1,4 +1,4 @@
-"""The contracts as files: OpenAPI, the frames' JSON Schema, AsyncAPI and TypeScript types.
+"""The contracts as files: OpenAPI, the frames' JSON Schema, AsyncAPI, TypeScript types, settings.
 
 `turnback schema` writes them; a test compares what is committed with what the code says now.
 """
@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from turnback import settings_table
 from turnback.api import asyncapi, typescript
 from turnback.api.definitions import frames
 from turnback.app import create_app
@@ -18,6 +19,7 @@ from turnback.settings import Settings
 FRAMES = Path("docs/api/frames.schema.json")
 OPENAPI = Path("docs/api/openapi.json")
 ASYNCAPI = Path("docs/api/asyncapi.json")
+SETTINGS = Path("docs/settings.md")
 TYPES = Path("panel/src/client/types.gen.ts")
 
 
@@ -39,6 +41,7 @@ def files() -> dict[Path, bytes]:
         FRAMES: _pretty(schema),
         OPENAPI: _pretty(openapi()),
         ASYNCAPI: _pretty(asyncapi.document(schema["$defs"])),
+        SETTINGS: settings_table.render().encode(),
         TYPES: typescript.render(schema["$defs"]).encode(),
     }
 
