@@ -179,11 +179,11 @@ class Settings(BaseSettings):
     """How long a connection may take to say what it wants, before it is cut."""
     replay_events: Positive = 1_000
     """Frames that `?since=` brings at most; beyond that a snapshot is cheaper, and sent instead."""
-    replay_size: Characters = 8_000_000
+    replay_size: Bytes = 8_000_000
     """The size of those frames, beyond which a snapshot is sent instead."""
     ws_queue: Positive = 1_000
     """Frames that wait for one slow reader, beyond which its socket is closed."""
-    ws_queue_size: Characters = 64_000_000
+    ws_queue_size: Bytes = 64_000_000
     """The size of those frames, beyond which its socket is closed."""
     max_body: Bytes = 9_000_000
     """The body of a REST request."""

@@ -253,3 +253,17 @@ def test_a_changed_operator_is_the_only_one_that_is_not_shared(
     assert after.settings is before.settings
     kept = after.operators[changed]["inputPorts"]
     assert kept is before.operators[changed]["inputPorts"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"operators": []},
+        {"operators": [{"operatorID": "a", "ü": "ß"}, {"operatorID": "b"}], "links": []},
+        {"x": 1, "settings": {"y": [1.5, None]}, "operatorPositions": {"a": {"x": 1, "y": 2}}},
+    ],
+)
+def test_a_workflows_size_is_that_of_its_bytes(document: dict[str, Any]) -> None:
+    workflow = load(document, max_bytes=1_000, max_depth=10)
+    assert workflow.size == len(workflow.encoded())

@@ -192,9 +192,9 @@ async def test_wake_ups_are_counted_and_what_only_the_poll_has_found(fresh_datab
 
 async def test_a_reader_that_is_closed_as_slow_is_counted(standing: Server) -> None:
     moved = await Moved(standing).start()
-    slow = Subscriber(lambda message: "frame", frames=1, size=100)
+    slow = Subscriber(lambda message: b"frame", frames=1, size=100)
     for _ in range(3):
-        slow.put(Reply("frame"))
+        slow.put(Reply(b"frame"))
     assert (await moved.by())["slow_readers_total"] == 1
 
 

@@ -7,6 +7,7 @@ written side by side here so that the difference can be read.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, assert_never
 
 import orjson
@@ -22,8 +23,12 @@ from turnback.store.outbox import HeadChanged, SessionChanged, Status, StepWritt
 from turnback.store.rows import Record
 from turnback.telemetry import metrics
 
+CONTENTS_KEPT = 4
+"""Workflows whose bytes are kept: a step's content before it is that after the last one, and who
+connects at once is sent the same."""
 
-def text(message: Message, *, v1: bool) -> str | None:
+
+def text(message: Message, *, v1: bool) -> bytes | None:
     """The frame of a message for this audience; None: this audience is not told of it."""
     if isinstance(message, Reply):
         return message.text
@@ -32,7 +37,7 @@ def text(message: Message, *, v1: bool) -> str | None:
     audience = "v1" if v1 else "base"
     if audience not in message.texts:
         frame = _frame(message, v1=v1)
-        message.texts[audience] = "" if frame is None else orjson.dumps(frame).decode()
+        message.texts[audience] = b"" if frame is None else orjson.dumps(frame)
     return message.texts[audience] or None
 
 
@@ -108,7 +113,7 @@ def snapshot(
     *,
     epoch: str,
     reset: bool,
-) -> str:
+) -> bytes:
     """The first frame of a v1 socket: light steps, no contents but the one at HEAD.
 
     `branches` are the `partings` of the same instant as `view`.
@@ -139,7 +144,7 @@ def snapshot(
         frame["partial"] = {"messageId": turn_id, "stepId": step_id, "text": said}
     if reset:
         frame["reset"] = True
-    return orjson.dumps(frame).decode()
+    return orjson.dumps(frame)
 
 
 def base_snapshot(
@@ -149,11 +154,11 @@ def base_snapshot(
 
     Past `max_bytes` the older steps go without contents.
     """
-    left = max_bytes - (len(view.workflow.encoded()) if view.workflow else 0)
+    left = max_bytes - (view.workflow.size if view.workflow else 0)
     steps = []
     for record in reversed(records):
         before, after = workflows.get(record.step.before), workflows.get(record.step.after)
-        left -= len(record.payload) + sum(len(w.encoded()) for w in (before, after) if w)
+        left -= len(record.payload) + sum(w.size for w in (before, after) if w)
         steps.append(base_step(record, before=before, after=after, full=left > 0))
     return {
         "type": "WsServerSnapshotEvent",
@@ -231,7 +236,12 @@ def _step(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
 
 def content(workflow: Workflow | None) -> orjson.Fragment | None:
     """A workflow's content, as it is stored; null where it cannot be read."""
-    return None if workflow is None else orjson.Fragment(workflow.encoded())
+    return None if workflow is None else orjson.Fragment(_encoded(workflow))
+
+
+@lru_cache(maxsize=CONTENTS_KEPT)
+def _encoded(workflow: Workflow) -> bytes:
+    return workflow.encoded()
 
 
 def error_frame(error: TurnbackError, *, v1: bool, request_id: str | None = None) -> dict[str, Any]:

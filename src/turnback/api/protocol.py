@@ -10,16 +10,31 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from struct import pack
 from typing import Any
 
 import h11
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from turnback.settings import Settings
 
+EXTENSION = "turnback.socket"
+
+FIRST = 0x81
+"""The first byte of a whole text frame (RFC 6455, 5.2); a server's frames are not masked."""
+
 LINGER = 5.0
 """Seconds in which a peer has to take what is left for it when its socket is closed."""
+
+
+def socket_of(scope: Scope) -> WebSocketProtocol:
+    """The protocol that carries this socket."""
+    protocol = scope["extensions"][EXTENSION]
+    assert isinstance(protocol, WebSocketProtocol)
+    return protocol
 
 
 def options(settings: Settings) -> dict[str, Any]:
@@ -76,12 +91,38 @@ class HttpProtocol(H11Protocol):
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A socket."""
+    """A socket. The app finds it in its scope, by `socket_of`, and may send through it directly."""
 
     async def run_asgi(self) -> None:
         """The app's whole life of one socket."""
+        self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
         await super().run_asgi()
         self._cut_soon()
+
+    def put(self, text: bytes) -> bool:
+        """Send a text frame now. False: the peer has to take what it was sent before, first.
+
+        What is put into a socket that is closing or gone goes nowhere.
+        """
+        if self.close_sent or self.disconnected or self.transport.is_closing():
+            return True
+        if not self.writable.is_set():
+            return False
+        size = len(text)
+        if size < 126:
+            self.transport.write(pack("!BB", FIRST, size) + text)
+        elif size < 2**16:
+            self.transport.write(pack("!BBH", FIRST, 126, size) + text)
+        else:
+            self.transport.writelines([pack("!BBQ", FIRST, 127, size), text])
+        return True
+
+    async def send_text(self, text: bytes) -> None:
+        """Send a text frame when there is room. Raises `ClientDisconnected`."""
+        while not self.put(text):
+            await self.writable.wait()
+        if self.disconnected:
+            raise ClientDisconnected
 
     def keepalive_timeout(self) -> None:
         """No pong has come. The app may be waiting for this very peer to read."""

@@ -1,8 +1,9 @@
 """The WebSocket: one snapshot or replay, then everything the session tells; commands in.
 
 Two tasks share a socket: one reads commands and carries them out in their order, one writes what
-the subscriber's queue holds, in its order. Whatever a client sends, the socket answers with a
-typed error or a close code and lives on or ends (protocol.md 1).
+the subscriber's queue holds, in its order. While nothing waits there, what is told is sent by who
+tells it. Whatever a client sends, the socket answers with a typed error or a close code and lives
+on or ends (protocol.md 1).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from turnback.api import encode, whole
 from turnback.api.frames import BASE, V1, Unparsed, parse
 from turnback.api.limits import Rate
+from turnback.api.protocol import socket_of
 from turnback.api.whole import READ_AT_ONCE
 from turnback.core.errors import (
     InvalidFormat,
@@ -68,9 +70,8 @@ async def serve(websocket: WebSocket, session_id: str) -> None:
             actor = await sessions.get(principal, session_id)
             await actor.refresh()
         except (SessionNotFound, StoreError, QueueFull, TooManySockets) as error:
-            await _send_quietly(
-                websocket, orjson.dumps(encode.error_frame(error, v1=v1), default=str).decode()
-            )
+            text = orjson.dumps(encode.error_frame(error, v1=v1), default=str)
+            await _send_quietly(websocket, text)
             await _close(websocket, NOT_FOUND if isinstance(error, SessionNotFound) else TRY_AGAIN)
             return
         context.bind(session=actor.key.id)
@@ -106,18 +107,20 @@ class _Connection:
         try:
             writing = asyncio.create_task(self._write(await self._opening(revision), subscriber))
             reading = asyncio.create_task(self._read(subscriber))
-            overflow = asyncio.create_task(subscriber.overflowed.wait())
-            tasks = [reading, writing, overflow]
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if overflow in done and not writing.done():
-                # The writer hangs in a full transport: the peer is told if it still listens.
+            tasks = [reading, writing]
+            # The writer hangs in a full transport: the peer is told if it still listens.
+            subscriber.on_overflow = writing.cancel
+            if subscriber.overflowed:
+                writing.cancel()
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if subscriber.overflowed:
                 writing.cancel()
                 await asyncio.wait([writing])
                 await _close(self._websocket, SLOW_READER)
         except WebSocketDisconnect:
             pass
         except StoreError as error:
-            text = orjson.dumps(encode.error_frame(error, v1=self._v1)).decode()
+            text = orjson.dumps(encode.error_frame(error, v1=self._v1))
             await _send_quietly(self._websocket, text)
             await _close(self._websocket, TRY_AGAIN)
         finally:
@@ -130,7 +133,7 @@ class _Connection:
 
     # -- the first frames
 
-    async def _opening(self, revision: int) -> list[str]:
+    async def _opening(self, revision: int) -> list[bytes]:
         if not self._v1:
             metrics.OPENINGS["snapshot"].inc()
             return [await self._base_snapshot()]
@@ -174,7 +177,7 @@ class _Connection:
                 newest.append(record)
         return newest[::-1]
 
-    async def _replayed(self, asked: str, revision: int, view: View) -> list[str] | None:
+    async def _replayed(self, asked: str, revision: int, view: View) -> list[bytes] | None:
         """The frames after `asked`; None where they cannot be had, or a snapshot is cheaper."""
         epoch = self._websocket.query_params.get("epoch")
         if epoch not in (None, self._sessions.epoch):
@@ -184,7 +187,7 @@ class _Connection:
         since = int(asked)
         if not view.floor <= since <= revision <= since + self._settings.replay_events:
             return None
-        texts: list[str] = []
+        texts: list[bytes] = []
         size = 0
         while since < revision:
             until = min(since + REPLAYED_AT_ONCE, revision)
@@ -192,7 +195,7 @@ class _Connection:
             if [told.event_seq for told in replay] != list(range(since + 1, until + 1)):
                 return None
             for told in replay:
-                text = encode.text(told, v1=True) or ""
+                text = encode.text(told, v1=True) or b""
                 told.texts.clear()  # nobody else is told this one
                 size += len(text)
                 if size > self._settings.replay_size:
@@ -209,24 +212,30 @@ class _Connection:
                 "offset": 0,
                 "text": said,
             }
-            texts.append(orjson.dumps(delta).decode())
+            texts.append(orjson.dumps(delta))
         return texts
 
-    async def _base_snapshot(self) -> str:
+    async def _base_snapshot(self) -> bytes:
         frame = await whole.base_snapshot(
             self._sessions.dao,
             self._principal,
             self._actor,
             max_bytes=self._settings.ws_max_send,
         )
-        return orjson.dumps(frame).decode()
+        return await asyncio.to_thread(orjson.dumps, frame)
 
     # -- both directions
 
-    async def _write(self, opening: list[str], subscriber: Subscriber) -> None:
+    async def _write(self, opening: list[bytes], subscriber: Subscriber) -> None:
         while opening:  # and none is kept longer than it takes to send it
             await _send(self._websocket, opening.pop(0))
-        while not isinstance(frame := await subscriber.get(), Closed):
+        put = socket_of(self._websocket.scope).put
+        while True:
+            subscriber.direct = None if len(subscriber) else put
+            frame = await subscriber.get()
+            subscriber.direct = None
+            if isinstance(frame, Closed):
+                break
             await _send(self._websocket, frame)
         await _close(self._websocket, frame)
 
@@ -282,21 +291,21 @@ class _Connection:
             log.debug("command done", kind=type(asked.command).__name__)
             if asked.request_id is not None:
                 ack = encode.ack_frame(asked.request_id, done)
-                subscriber.put(Reply(orjson.dumps(ack).decode()))
+                subscriber.put(Reply(orjson.dumps(ack)))
 
     def _refuse(self, subscriber: Subscriber, error: TurnbackError, request_id: str | None) -> None:
         frame = encode.error_frame(error, v1=self._v1, request_id=request_id)
-        subscriber.put(Reply(orjson.dumps(frame, default=str).decode()))
+        subscriber.put(Reply(orjson.dumps(frame, default=str)))
 
 
-async def _send(websocket: WebSocket, text: str) -> None:
+async def _send(websocket: WebSocket, text: bytes) -> None:
     try:
-        await websocket.send({"type": "websocket.send", "text": text})
-    except (RuntimeError, OSError) as error:
+        await socket_of(websocket.scope).send_text(text)
+    except OSError as error:  # a `ClientDisconnected` is one
         raise WebSocketDisconnect(1006) from error
 
 
-async def _send_quietly(websocket: WebSocket, text: str) -> None:
+async def _send_quietly(websocket: WebSocket, text: bytes) -> None:
     try:
         await _send(websocket, text)
     except WebSocketDisconnect:

@@ -5,6 +5,7 @@ What a base socket is sent first, and what the door's reads answer with.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +28,10 @@ async def base_snapshot(
     ids = list(actor.memory.tree.steps)  # every step, in the order they were written
     records = await dao.records(principal, actor.key, ids)
     workflows = await _contents(dao, principal, actor, records, max_bytes=max_bytes)
-    return encode.base_snapshot(view, records, workflows, max_bytes=max_bytes)
+    # Large workflows take long to put together; a thread leaves the others their turns.
+    return await asyncio.to_thread(
+        encode.base_snapshot, view, records, workflows, max_bytes=max_bytes
+    )
 
 
 async def _contents(
@@ -40,7 +44,7 @@ async def _contents(
         steps = [record.step for record in records[max(0, end - READ_AT_ONCE) : end]]
         hashes = [hash_ for step in steps for hash_ in (step.before, step.after)]
         found |= await dao.workflows(principal, actor.key, set(hashes) - found.keys())
-        left -= sum(len(found[hash_].encoded()) for hash_ in hashes if hash_ in found)
+        left -= sum(found[hash_].size for hash_ in hashes if hash_ in found)
         if left < 0:
             break
     return found

@@ -28,7 +28,7 @@ class Told:
     record: Record | None = None
     before: Workflow | None = None
     after: Workflow | None = None
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Delta:
     tool_call_id: str | None = None
     tool_name: str | None = None
     arguments: str | None = None
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -54,14 +54,14 @@ class Availability:
     """The state as it is right now, told without being stored: the database is lost or back."""
 
     state: State
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     """A frame for one subscriber alone, in its order among the others."""
 
-    text: str
+    text: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Closed:
 
 
 Message = Told | Delta | Availability | Reply | Closed
-Write = Callable[[Message], str | None]
+Write = Callable[[Message], bytes | None]
 """How a subscriber's frames are written; None: it is not told of this."""
 
 SLOW_READER = Closed(1013, "slow reader")
@@ -85,48 +85,59 @@ EVICTED = Closed(1013, "the session has just left memory; connect again")
 
 
 class Subscriber:
-    """One reader's queue: `frames` at most, and `size` characters, though always one frame."""
+    """One reader's queue: `frames` at most, and `size` bytes, though always one frame.
+
+    While nothing waits, a frame goes to `direct`, where one is set: it sends the frame at once, or
+    says that it cannot, and then the frame waits. `on_overflow` is called when the reader is found
+    to be slow.
+    """
 
     def __init__(self, write: Write, *, frames: int, size: int) -> None:
         self._write = write
         self._max_frames = frames
         self._max_size = size
         self._size = 0
-        self._queue: deque[str | Closed] = deque()
+        self._queue: deque[bytes | Closed] = deque()
         self._arrived = asyncio.Event()
         self.closed = False
-        self.overflowed = asyncio.Event()
+        self.overflowed = False
+        self.direct: Callable[[bytes], bool] | None = None
+        self.on_overflow: Callable[[], object] | None = None
 
     def put(self, message: Message) -> None:
-        """Queue a message; past a limit the reader is closed as slow instead."""
+        """Send or queue a message; past a limit the reader is closed as slow instead."""
         if self.closed:
             return
         frame = message if isinstance(message, Closed) else self._write(message)
         if frame is None:
             return
-        if isinstance(frame, str):
+        if isinstance(frame, bytes):
+            if not self._queue and self.direct is not None and self.direct(frame):
+                return
             self._size += len(frame)
             if self._queue and (
                 len(self._queue) >= self._max_frames or self._size > self._max_size
             ):
                 self._queue.clear()
-                self.overflowed.set()
+                self.overflowed = True
                 metrics.SLOW_READERS.inc()
                 frame = SLOW_READER
         self.closed = isinstance(frame, Closed)
         self._queue.append(frame)
         self._arrived.set()
+        if self.overflowed and self.on_overflow is not None:
+            self.on_overflow()
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    async def get(self) -> str | Closed:
+    async def get(self) -> bytes | Closed:
         """The next frame, or the end, waiting for it."""
         while not self._queue:
             self._arrived.clear()
             await self._arrived.wait()
         frame = self._queue.popleft()
-        if isinstance(frame, str):
+        if isinstance(frame, bytes):
             self._size -= len(frame)
         return frame
 

@@ -44,6 +44,6 @@ async def until_ended(
         await asyncio.sleep(PAUSE)
 
 
-def _durable(message: Message) -> str | None:
+def _durable(message: Message) -> bytes | None:
     """Something durable was told, whatever it says; deltas do not end a turn."""
-    return "" if isinstance(message, Told) else None
+    return b"" if isinstance(message, Told) else None

@@ -167,5 +167,5 @@ async def _frames(request: Request, session_id: str, span: Span) -> list[orjson.
         replay = await actor.memory.replay(since=since, until=until)
         if [told.event_seq for told in replay] != list(range(since + 1, until + 1)):
             return None
-        frames += [orjson.Fragment(encode.text(told, v1=True) or "null") for told in replay]
+        frames += [orjson.Fragment(encode.text(told, v1=True) or b"null") for told in replay]
     return frames

@@ -89,6 +89,13 @@ class Workflow:
         members = (orjson.dumps(name) + b":" + self._encoded_member(name) for name in self.members)
         return b"{" + b",".join(members) + b"}"
 
+    @property
+    def size(self) -> int:
+        """How many bytes `encoded` has, without putting them together."""
+        names = sum(len(orjson.dumps(name)) + 1 for name in self.members)
+        members = sum(self._size_of_member(name) for name in self.members)
+        return 2 + names + members + max(0, len(self.members) - 1)
+
     def blobs(self, since: Workflow | None = None) -> dict[str, bytes]:
         """The blobs that make up the snapshot, by address; with `since`, those that it lacks."""
         known: set[str] = set()
@@ -125,6 +132,12 @@ class Workflow:
             parts = (self._buckets[bucket_of(name)].parts[name].data for name in order)
             return b"[" + b",".join(parts) + b"]"
         return self._sections[name].data if name in KNOWN else orjson.dumps(self.other[name])
+
+    def _size_of_member(self, name: str) -> int:
+        if name == "operators":
+            parts = [part for bucket in self._buckets for part in bucket.parts.values()]
+            return 2 + sum(len(part.data) for part in parts) + max(0, len(parts) - 1)
+        return len(self._encoded_member(name))
 
     def _blobs(self, *, but_of: Workflow | None = None) -> Iterator[Blob]:
         """Its blobs; the buckets that it shares with `but_of` are passed over."""
@@ -256,7 +269,7 @@ def load_json(data: bytes, *, max_bytes: int, max_depth: int) -> Workflow:
 
 def bounded(workflow: Workflow, *, max_bytes: int) -> Workflow:
     """The workflow itself; raises `TooLarge` when its canonical JSON has more than `max_bytes`."""
-    if len(workflow.encoded()) > max_bytes:
+    if workflow.size > max_bytes:
         raise _too_large(max_bytes)
     return workflow
 
