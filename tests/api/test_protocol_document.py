@@ -1,0 +1,336 @@
+"""docs/protocol.md and the server agree: nothing is undocumented, nothing documented is missing.
+
+The lists are compared both ways; what is said to come later answers as it is said to; the examples
+are of their schemas; and the programs and the `curl` lines in it run against a real server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from jsonschema import Draft202012Validator
+from protocol_document import PROSE, blocks, names, section, table, tables
+from pydantic import BaseModel
+from scripted_provider import Pause, ScriptedProvider, text
+from serving import Server
+from starlette.routing import BaseRoute, Mount, WebSocketRoute
+from wire import is_error, is_status
+
+from turnback.api import base_frames, frames, socket
+from turnback.api.definitions import frames as schema
+from turnback.core.errors import StartError, TurnbackError
+from turnback.sessions import broadcast
+from turnback.settings import Settings
+
+LATER = "Not offered yet"
+COMMON = {"type", "requestId", "expectedHeadId"}
+COMES_LATER = {"planId", "attachmentIds"}
+"""Members of commands that are taken to be refused."""
+
+
+def members(union: Any) -> dict[str, type[BaseModel]]:
+    """The models of a union of frames, by their `type`."""
+    models = get_args(get_args(union)[0])
+    return {get_args(m.model_fields["type"].annotation)[0]: m for m in models}
+
+
+# -- routes
+
+
+def real_routes(routes: Iterable[BaseRoute]) -> set[str]:
+    """Every route of an app, written as the document writes them."""
+    found: set[str] = set()
+    for route in routes:
+        inner = getattr(route, "original_router", None)
+        if inner is not None:
+            found |= real_routes(inner.routes)
+        elif isinstance(route, Mount):
+            found.add(f"GET {route.path}/{{path}}")
+        elif isinstance(route, WebSocketRoute):
+            found.add(f"WS {route.path}")
+        else:
+            methods = set(route.methods) - {"HEAD"}  # type: ignore[attr-defined]
+            found |= {f"{method} {route.path}" for method in methods}  # type: ignore[attr-defined]
+    return found
+
+
+def documented_routes(text: str) -> set[str]:
+    return {
+        names(row[0])[0]
+        for rows in tables(text)
+        for row in rows
+        if re.match(r"`(GET|POST|PUT|PATCH|DELETE|WS) ", row[0])
+    }
+
+
+LATER_ROUTES = documented_routes(section(LATER))
+
+
+async def test_every_route_is_documented_and_every_documented_route_is_there(
+    standing: Server,
+) -> None:
+    documented = documented_routes(PROSE) - LATER_ROUTES
+    assert real_routes(standing.app.routes) == documented
+
+
+@pytest.mark.parametrize("route", sorted(LATER_ROUTES))
+async def test_a_route_that_comes_later_is_not_found(standing: Server, route: str) -> None:
+    method, path = route.split()
+    url = path.replace("{session_id}", await standing.session())
+    answer = await standing.http.request(method, url, json={})
+    assert answer.status_code in (404, 405), answer.text  # 405: the path is another route's too
+    assert answer.json()["code"] in ("not_found", "bad_input")
+
+
+# -- frames
+
+
+def test_every_command_is_documented_with_its_members() -> None:
+    documented = {
+        names(row[0])[0]: set(names(row[1])) for row in tables(section("Commands"))[1][1:]
+    }
+    assert documented == {
+        type_: set(model.model_fields) - COMMON - COMES_LATER
+        for type_, model in members(frames.ClientFrame).items()
+    }
+    assert {names(row[0])[0] for row in table("Commands")} == COMMON - {"type"}
+
+
+def test_every_edit_is_documented_with_its_members() -> None:
+    definitions = schema()["$defs"]
+    real = {
+        definition["properties"]["op"]["const"]: set(definition["properties"]) - {"op"}
+        for definition in definitions.values()
+        if "op" in definition.get("properties", {})
+    }
+    documented = {}
+    for row in table("EditWorkflow"):
+        named = set(re.findall(r"`(\w+)\??`", re.sub(r"\{[^}]*\}|\([^)]*\)", "", row[1])))
+        documented[names(row[0])[0]] = named
+    assert documented == real
+
+
+def test_every_event_is_documented_with_its_members() -> None:
+    rows = table("Events")
+    real = members(frames.ServerFrame)
+    assert {names(row[0])[0] for row in rows} == set(real)
+    for row in rows:
+        model, listed = real[names(row[0])[0]], set(names(row[3]))
+        if listed - {"change"}:
+            assert listed | {"eventSeq"} == set(model.model_fields) - {"type"} | {"eventSeq"}, row
+    snapshot = {name for row in table("Snapshot") for name in names(row[0])}
+    assert snapshot == set(real["WsServerSnapshotEvent"].model_fields) - {"type"}
+    step = {name for row in table("A step") for name in names(row[0])}
+    assert step == set(frames.StepFrame.model_fields)
+
+
+def test_what_a_base_client_gets_is_documented() -> None:
+    rows = {row[0]: row[2] for row in table("Base clients")}
+    for kind, type_ in (
+        ("snapshot", "WsServerSnapshotEvent"),
+        ("status", "WsServerStatusEvent"),
+        ("head change", "WsServerHeadChangeEvent"),
+        ("error", "WsServerErrorEvent"),
+    ):
+        model = members(base_frames.BaseServerFrame)[type_]
+        assert set(names(rows[kind])) == set(model.model_fields) - {"type"}
+    only_v1 = set(frames.StepFrame.model_fields) - set(base_frames.BaseStep.model_fields)
+    contents = set(base_frames.BaseStep.model_fields) - set(frames.StepFrame.model_fields)
+    assert set(names(rows["steps"])) == only_v1 | contents
+    assert set(members(base_frames.BaseClientFrame)) == frames.BASE_TYPES
+
+
+LATER_NAMES = {names(row[0])[0] for row in table(LATER)}
+
+
+async def test_commands_that_come_later_are_not_available_and_not_named(standing: Server) -> None:
+    commands = {name for name in LATER_NAMES if name.startswith("WsClient")}
+    assert commands == frames.LATER_TYPES
+    asked: list[tuple[str, dict[str, Any]]] = [
+        *((name.removeprefix("WsClient").removesuffix("Command"), {}) for name in commands),
+        ("Revert", {"messageId": "x", "effects": "undo"}),
+        ("Revert", {"messageId": "x", "planId": "x"}),
+        ("Prompt", {"content": "x", "attachmentIds": ["x"]}),
+    ]
+    session = await standing.session()
+    async with standing.connect(session) as client:
+        await client.snapshot()
+        for type_, more in asked:
+            assert (await client.ask(type_, **more))["code"] == "not_available", type_
+    offered = (await standing.http.get("/capabilities")).json()
+    assert set(offered["commands"]) == set(members(frames.ClientFrame))
+    assert set(offered["protocols"]) == {frames.V1, frames.BASE}
+    said = json.dumps(offered)
+    for name in [*commands, "undo", "fork", "attachment", "grants", "ticket", "approve"]:
+        assert name not in said
+    events = {name for name in LATER_NAMES if name.startswith("WsServer")}
+    assert not events & set(members(frames.ServerFrame))
+
+
+# -- errors, close codes, sentences, limits
+
+
+def errors(kind: type[TurnbackError] = TurnbackError) -> dict[str, int]:
+    found = {kind.code: kind.status}
+    for below in kind.__subclasses__():
+        found |= errors(below) if not issubclass(below, StartError) else {}
+    return found
+
+
+def test_every_error_is_documented_with_its_status() -> None:
+    documented = {names(row[0])[0]: int(row[1]) for row in table("Errors")}
+    assert documented == errors()
+
+
+def test_every_close_code_is_documented() -> None:
+    ours = {
+        value.code
+        for module in (broadcast, socket)
+        for value in vars(module).values()
+        if isinstance(value, broadcast.Closed)
+    }
+    documented = {int(code) for row in table("Close codes") for code in row[0].split(", ")}
+    theirs = {1000, 1001, 1007, 1009, 1011}  # of the WebSocket protocol itself
+    assert documented == ours | theirs
+
+
+SENT = {
+    "Invalid message format": "not json",
+    "Unknown message type: X": {"type": "X"},
+    "Message content is required": {"type": "WsClientPromptCommand"},
+    "messageId is required to revert": {"type": "WsClientRevertCommand"},
+    "Unknown turn: X": {"type": "WsClientRevertCommand", "messageId": "X"},
+    "Turn is not on the current conversation path": {
+        "type": "WsClientRevertCommand",
+        "messageId": "$reverted",
+    },
+    "Nothing to redo": {"type": "WsClientRedoCommand"},
+}
+SENT_WHILE_BUSY = {
+    "Cannot revert while the agent is busy": {
+        "type": "WsClientRevertCommand",
+        "messageId": "$first",
+    },
+    "Cannot redo while the agent is busy": {"type": "WsClientRedoCommand"},
+    "The agent is busy with another prompt; wait for its end or stop it": {
+        "type": "WsClientPromptCommand",
+        "content": "another",
+    },
+}
+
+
+async def test_the_sentences_are_said_as_documented(
+    scripted: tuple[Server, ScriptedProvider],
+) -> None:
+    server, provider = scripted
+    documented = {names(row[0])[0] for row in table("Sentences")}
+    assert documented == {"Agent not found", *SENT, *SENT_WHILE_BUSY}
+    provider.will([text("one")], [text("two")], [text("three"), Pause()])
+    session = await server.session()
+    async with server.connect(session, v1=False) as client:
+        await client.snapshot()
+        await client.prompt("first")
+        reverted = client.path[0]["messageId"]
+        await client.send("Revert", messageId=reverted)
+        await client.prompt("second")
+        first = client.path[0]["messageId"]
+
+        async def said(frame: Any) -> str:
+            seen = len(client.frames)
+            written = frame if isinstance(frame, str) else json.dumps(frame)
+            await client.send_raw(written.replace("$reverted", reverted).replace("$first", first))
+            return str((await client.wait(is_error, since=seen))["error"])
+
+        for sentence, frame in SENT.items():
+            assert await said(frame) == sentence
+        await client.send("Prompt", content="third")
+        await client.wait(is_status("GENERATING"), since=len(client.frames))
+        for sentence, frame in SENT_WHILE_BUSY.items():
+            assert await said(frame) == sentence
+        await client.send("Stop")
+    async with server.connect("nobody", v1=False) as client:
+        assert (await client.next())["error"] == "Agent not found"
+
+
+CLIENTS = ("ws_", "replay_", "events_", "page_", "transcript_limit", "transcript_wait", "preview_",
+           "snapshot_steps", "branch_choices", "max_edits", "max_kept", "max_prompt", "max_body",
+           "max_redo", "max_workflow", "max_json", "max_branch", "command_queue")  # fmt: skip
+"""How the names of limits begin that a client comes to feel."""
+
+
+def test_the_limits_are_documented_with_their_defaults() -> None:
+    documented = {names(row[0])[0]: row[1] for row in table("Limits")}
+    defaults = {name: str(field.default) for name, field in Settings.model_fields.items()}
+    assert documented == {name: defaults[name] for name in documented}
+    assert {name for name in defaults if name.startswith(CLIENTS)} <= set(documented)
+
+
+# -- examples and programs
+
+
+@pytest.mark.parametrize("example", blocks("json"), ids=lambda example: example[10:45])
+def test_an_example_is_of_its_schema(example: str) -> None:
+    definitions = schema()["$defs"]
+    frame = json.loads(example)
+    assert frame["type"] in definitions
+    reference = {"$ref": f"#/$defs/{frame['type']}", "$defs": definitions}
+    Draft202012Validator(reference).validate(frame)
+    assert set(frame) <= set(definitions[frame["type"]]["properties"])
+
+
+async def ran(*command: str, folder: Path, **environment: str) -> str:
+    """What a program prints; it has to end well."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        cwd=folder,
+        env=dict(os.environ) | environment,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0, output.decode()
+    return output.decode()
+
+
+async def test_the_client_of_the_document_works(server: Server, tmp_path: Path) -> None:
+    (program,) = blocks("python")
+    (tmp_path / "client.py").write_text(program)
+    printed = await ran(sys.executable, "client.py", server.url, folder=tmp_path)
+    assert "user: add a CSVFileScan" in printed
+    assert "reverted: []" in printed
+    redone, back = (
+        re.search(rf"^{word}: (.*)$", printed, flags=re.M)[1]  # type: ignore[index]
+        for word in ("redone", "back")
+    )
+    assert redone.startswith("['add a CSVFileScan', ")
+    assert back.startswith(redone[:-1])
+    assert "'add a Filter'" in back
+    sessions = (await server.http.get("/sessions")).json()["sessions"]
+    steps = (await server.http.get(f"/sessions/{sessions[0]['id']}/steps")).json()["steps"]
+    assert back == str([step["content"] for step in steps])
+    # The text had streamed before the step that says it was there.
+    streamed = printed.split("agent: ")[0].rsplit("add a CSVFileScan\n", 1)[1].strip()
+    assert streamed == printed.split("agent: ")[1].split("\n")[0].strip() != ""
+
+
+async def test_the_curl_lines_of_the_document_work(server: Server, tmp_path: Path) -> None:
+    curl = shutil.which("curl")
+    assert curl, "the tests need curl"
+    session = await server.session()
+    async with server.connect(session) as client:
+        await client.snapshot()
+        await client.prompt("add a CSVFileScan")
+    script = "set -e\n" + "\n".join(blocks("sh"))
+    await ran("bash", "-c", script, folder=tmp_path, TURNBACK=server.url, SESSION=session)
+    workflow = await server.http.get(f"/sessions/{session}/workflow")
+    assert json.loads((tmp_path / "workflow.json").read_text())["operators"]
+    assert workflow.json()["operators"] == []  # cleared by the last of them
