@@ -106,6 +106,8 @@ class Settings(BaseSettings):
     """Text and tool arguments of one model call."""
     max_context_tokens: Positive = 100_000
     """Tokens of one request to the model, by an estimate: three bytes of text are one."""
+    max_context_turns: Positive = 100
+    """Earlier turns that one request to the model tells of, however short they are."""
     model_retries: Annotated[int, Field(ge=0, le=100)] = 2
     """Further tries of a model call that failed for a while, before anything of it had arrived."""
     max_retry_wait: Seconds = 30.0

@@ -179,10 +179,13 @@ async def test_a_long_conversation_is_told_from_a_whole_turn_on_and_says_that_it
 
         # No more is read of the history than there is room for.
         actor = await server.app.state.sessions.get(LOCAL, session)
-        history = await actor.memory.history(SMALL)
+        history = await actor.memory.history(max_tokens=SMALL, max_turns=100)
         assert len(history) <= 3 * (len(told) + 1)
-        whole = await actor.memory.history(1_000_000)
+        whole = await actor.memory.history(max_tokens=1_000_000, max_turns=100)
         assert len(whole) == 3 * 12
+        # The two newest turns before the one to answer, and the step by which it knows of more.
+        few = await actor.memory.history(max_tokens=1_000_000, max_turns=2)
+        assert few == whole[-3 * 3 - 1 :]
 
 
 async def test_a_prompt_that_does_not_fit_ends_with_the_name_of_the_limit(talk: Scripted) -> None:

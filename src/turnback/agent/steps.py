@@ -89,6 +89,7 @@ class RunLimits:
     max_tool_calls_per_step: int
     max_reply_bytes: int
     max_context_tokens: int
+    max_context_turns: int
     model_retries: int
     max_retry_wait: float
     disabled_tools: frozenset[str]

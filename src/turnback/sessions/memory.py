@@ -15,7 +15,7 @@ from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
 from turnback.core.errors import SnapshotMissing
 from turnback.core.principal import Principal
-from turnback.core.tree import Limits, Step, Tree
+from turnback.core.tree import Limits, Role, Step, Tree
 from turnback.core.workflow import Workflow
 from turnback.sessions import payloads
 from turnback.sessions.broadcast import Told
@@ -25,7 +25,7 @@ from turnback.store.dao import Dao
 from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import Commit, Record, SessionKey, SessionRow
 
-HISTORY_BLOCK = 200  # steps read at once for the model
+HISTORY_BLOCK = 100  # steps read at once for the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,26 +183,26 @@ class Memory:
         ids = [step.id for step in steps]
         return await self._dao.records(self._principal, self.key, ids)
 
-    async def history(self, max_tokens: int) -> list[PastStep]:
+    async def history(self, *, max_tokens: int, max_turns: int) -> list[PastStep]:
         """The visible steps for the model, oldest first, the prompt to answer last.
 
-        No more is read than a request of `max_tokens` has room for, and the step that is too many:
-        by it the model is told that there are more.
+        No more is read than a request of `max_tokens` has room for, nor than `max_turns` earlier
+        turns; and the step that is too many, by which the model is told that there are more.
         """
         path = self.tree.path()
         newest: list[PastStep] = []
-        room = earlier_tokens(max_tokens)
-        while room >= 0 and (steps := list(islice(path, HISTORY_BLOCK))):
+        room, turns = earlier_tokens(max_tokens), max_turns
+        while steps := list(islice(path, HISTORY_BLOCK)):
             records = await self._dao.records(self._principal, self.key, [s.id for s in steps])
             for record in records:
-                kind = self.tree.turns[record.step.turn_id].kind
-                newest.append(payloads.past_step(record, kind))
-                if len(newest) > 1:
-                    room -= told_tokens(newest[-1], max_tokens)
-                if room < 0:
-                    break
-        newest.reverse()
-        return newest
+                step = payloads.past_step(record, self.tree.turns[record.step.turn_id].kind)
+                if newest:
+                    room -= told_tokens(step, max_tokens)
+                newest.append(step)
+                if room < 0 or turns < 0:
+                    return newest[::-1]
+                turns -= step.role is Role.USER
+        return newest[::-1]
 
     async def replay(self, *, since: int, until: int) -> list[Told]:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""

@@ -57,7 +57,10 @@ class Runner:
     ) -> None:
         turn = run_turn(
             model=model,
-            history=await actor.memory.history(self._limits.max_context_tokens),
+            history=await actor.memory.history(
+                max_tokens=self._limits.max_context_tokens,
+                max_turns=self._limits.max_context_turns,
+            ),
             workflow=workflow,
             stop=run.stop,
             limits=self._limits,
