@@ -88,6 +88,20 @@ async def test_twenty_at_once_make_one_session(server: Server) -> None:
     assert (await create(server, "race", name="Orders")).json()["id"] in made
 
 
+async def test_twenty_at_once_over_two_servers_run_one_command(fresh_database: str) -> None:
+    async with serving(fresh_database) as one, serving(fresh_database) as two:
+        session = await one.session()
+        ask = {"content": "hello", "key": "race"}
+        answers = await asyncio.gather(
+            *(command(server, session, "Prompt", **ask) for server in (one, two) * 10)
+        )
+        told = {a.content for a in answers if a.status_code == 202}
+        assert len(told) == 1
+        assert {a.status_code for a in answers} <= {202, 409}
+        await state(one, session, "AVAILABLE")
+        assert (await get(one, f"/sessions/{session}/usage"))["spent"]["turns"] == 1
+
+
 async def test_refusals_are_not_kept(server: Server) -> None:
     problem(await create(server, "key", name="x" * 201), 422, "bad_input")
     assert (await create(server, "key", name="Orders")).status_code == 201

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import orjson
 import pytest
-from rest import command, get, problem, turn
+from rest import NOT_AN_OBJECT, NOT_JSON, command, get, problem, turn
 from scripted_provider import ScriptedProvider, call, text, usage
 from serving import Server, serving
 
@@ -143,6 +143,20 @@ async def test_a_query_that_makes_no_sense_is_bad_input(
 ) -> None:
     named = body if "session_id" in body or not body else {"session_id": new_id()} | body
     problem(await standing.http.post("/sessions/transcript/query", json=named), 422, "bad_input")
+
+
+@pytest.mark.parametrize("body", [*NOT_JSON, *NOT_AN_OBJECT], ids=lambda b: repr(b[:12]))
+async def test_a_query_that_is_no_json_object_is_invalid_format(
+    standing: Server, body: bytes
+) -> None:
+    answer = await standing.http.post("/sessions/transcript/query", content=body)
+    problem(answer, 400, "invalid_format")
+
+
+async def test_a_query_of_ten_megabytes_is_too_large(standing: Server) -> None:
+    body = b'{"session_id": "' + b"x" * 10_000_000 + b'"}'
+    answer = await standing.http.post("/sessions/transcript/query", content=body)
+    assert problem(answer, 413, "too_large")["data"]["limit"] == "max_body"
 
 
 @pytest.mark.parametrize("session", [new_id(), "nothing", "", "é", "x\u0000y", "'; --"])

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any, Protocol
 
 import httpx
+from serving import Server
+
+ADD_SCAN = {"type": "WsClientPromptCommand", "content": "add a CSVFileScan"}
+REDO = {"type": "WsClientRedoCommand"}
+STOP = {"type": "WsClientStopCommand"}
+
+NOT_JSON = [b"{", b"[1", b"nope", b"\xff\xfe", b'{"name": "\xff"}', b"[" * 100_000]
+NOT_AN_OBJECT = [b"[]", b"7", b"null", b'"text"', b"true"]
 
 
 class Serving(Protocol):
@@ -64,3 +73,52 @@ async def state(server: Serving, session: str, wanted: str) -> dict[str, Any]:
             if body["state"] == wanted:
                 return body
             await asyncio.sleep(0.01)
+
+
+def never_internal(answer: httpx.Response) -> None:
+    """Whatever was sent: an answer, or a problem that is the sender's."""
+    assert answer.status_code < 500 or answer.status_code == 501, answer.text
+    if answer.status_code >= 400:
+        problem(answer, answer.status_code, answer.json()["code"])
+
+
+async def send(server: Serving, session: str, frame: dict[str, Any]) -> httpx.Response:
+    """The answer to a whole frame."""
+    return await server.http.post(f"/sessions/{session}/commands", json=frame)
+
+
+async def idle(server: Serving, session: str) -> dict[str, Any]:
+    """The session, when it is available."""
+    return await state(server, session, "AVAILABLE")
+
+
+async def prompted(server: Serving, **body: Any) -> tuple[str, str]:
+    """A session with one turn, and that turn."""
+    session = await server.session(**body)
+    answer = await send(server, session, ADD_SCAN)
+    assert answer.status_code == 202, answer.text
+    await idle(server, session)
+    return session, answer.json()["turnId"]
+
+
+def routes(server: Server) -> list[tuple[str, str]]:
+    """Every route of REST: its method and path, with the names of what is in it."""
+    paths = server.app.openapi()["paths"]
+    return [
+        (method.upper(), path)
+        for path, methods in paths.items()
+        for method in methods
+        if not path.startswith("/api/agents")  # test_door.py
+    ]
+
+
+async def ask(server: Server, method: str, path: str, session: str, step: str) -> httpx.Response:
+    """Ask a route for a session and a step, with all else as it should be."""
+    url = path.replace("{session_id}", session).replace("{step_id}", step)
+    params = {"from": step, "to": step} if path.endswith("/diff") else None
+    if path.endswith("/revert-preview"):
+        params = {"step_id": step}
+    if method == "GET":
+        return await server.http.get(url, params=params)
+    content = {"PUT": b"{}", "DELETE": b"", "PATCH": b"{}"}.get(method, json.dumps(STOP).encode())
+    return await server.http.request(method, url, content=content, headers={"if-match": '"x"'})
