@@ -19,7 +19,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from turnback import logs
+from turnback import __version__, logs
 from turnback.agent.models import resolve
 from turnback.api import protocol
 from turnback.api.guard import is_loopback
@@ -131,7 +131,9 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
-        self._ready(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
+        address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        log.info("serving", address=address, version=__version__)
+        self._ready(address)
 
 
 async def _serve(

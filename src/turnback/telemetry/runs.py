@@ -10,10 +10,15 @@ from time import perf_counter
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+import structlog
+
 from turnback.telemetry import metrics, tracing
 
 if TYPE_CHECKING:
     from prometheus_client import Histogram
+
+
+log = structlog.get_logger()
 
 
 class Call:
@@ -96,13 +101,15 @@ class ObservedRun:
         self._step_id = step_id
         self._span = tracing.turn(session=session, turn=turn, model=model)
         self._end: str = "lost"
-        self._began = perf_counter()
+        self._steps = 0
+        self._began = self._started = perf_counter()
 
     def stepped(self, end: str | None) -> None:
         """A step is durable; `end` says how the run has ended, if that was its last."""
         now = perf_counter()
         metrics.STEP_SECONDS.observe(now - self._began)
         self._began = now
+        self._steps += 1
         self._end = end or self._end
 
     def model_call(self, model: str, step: int) -> Call:
@@ -127,5 +134,7 @@ class ObservedRun:
     ) -> None:
         metrics.RUNS.dec()
         metrics.RUNS_ENDED[self._end].inc()
+        took = perf_counter() - self._started
+        log.info("run ended", end=self._end, steps=self._steps, seconds=round(took, 3))
         if self._span is not None:
             self._span.end(self._end)
