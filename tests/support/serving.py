@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +13,7 @@ import httpx
 import pytest
 import uvicorn
 from scripted_provider import ScriptedProvider, scripted_provider
+from starlette.types import ASGIApp
 from wire import Client
 
 from turnback.api import protocol
@@ -51,14 +52,22 @@ class Server:
         return Client(url, v1=v1, **more)
 
 
+Wrap = Callable[[ASGIApp], ASGIApp]
+
+
 @asynccontextmanager
-async def serving(database_url: str, **settings: Any) -> AsyncIterator[Server]:
-    """Serve over `database_url` until left, as `turnback serve` does, in this process."""
+async def serving(
+    database_url: str, *, wrap: Wrap | None = None, **settings: Any
+) -> AsyncIterator[Server]:
+    """Serve over `database_url` until left, as `turnback serve` does, in this process.
+
+    `wrap` puts something before the app.
+    """
     configured = Settings(**(QUICK | settings))
     app = create_app(configured, database_url)
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        app,
+        wrap(app) if wrap else app,
         **protocol.options(configured),
         lifespan="on",
         log_config=None,

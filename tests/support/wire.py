@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, Self
 
@@ -24,9 +24,12 @@ class Gone(AssertionError):
 class Client:
     """One socket. `frames` are all frames seen, in order, `texts` the same as they came."""
 
-    def __init__(self, url: str, *, v1: bool = True, **options: Any) -> None:
+    def __init__(
+        self, url: str, *, v1: bool = True, offers: Sequence[str] | None = None, **options: Any
+    ) -> None:
         self.url = url
         self.v1 = v1
+        self.offers = (["turnback.v1"] if v1 else []) if offers is None else offers
         self.frames: list[Frame] = []
         self.texts: list[str] = []
         self.closed: int | None = None
@@ -38,7 +41,7 @@ class Client:
         self._arrived = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        protocols = [Subprotocol("turnback.v1")] if self.v1 else None
+        protocols = [Subprotocol(name) for name in self.offers] or None
         self._socket = await connect(
             self.url, subprotocols=protocols, max_size=2**27, compression=None, **self._options
         )
@@ -59,6 +62,11 @@ class Client:
             pass
         self.closed = self._socket.close_code
         self._arrived.set()
+
+    @property
+    def took(self) -> str | None:
+        """The subprotocol that the server took."""
+        return self._socket.subprotocol
 
     # -- sending
 
