@@ -178,10 +178,11 @@ async def test_a_restored_database_is_noticed_and_its_clients_begin_anew(
             await client.prompt(ADD_SCAN)
             now = client.durable[-1]["eventSeq"]
             # What `turnback restored` does, on a backup from before the other session was made.
-            await execute(fresh_database, "delete from session_directory where id = $1", lost)
-            await execute(fresh_database, "delete from sessions where id = $1", lost)
             await execute(
-                fresh_database, "update installation set stream_epoch = gen_random_uuid()"
+                fresh_database,
+                f"delete from session_directory where id = '{lost}';"
+                f"delete from sessions where id = '{lost}';"
+                "update installation set stream_epoch = gen_random_uuid()",
             )
             assert await client.until_closed() == 1012
             assert await other.until_closed() == 1012
