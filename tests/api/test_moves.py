@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
+import asyncpg
 import httpx
 import pytest
 from naive_canvas import canonical
@@ -16,6 +19,7 @@ from wire import Client, Frame, is_head, is_status, is_step
 from turnback.core.edits import Edit
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.commands import Asked, EditWorkflow
+from turnback.store.url import asyncpg_dsn
 
 ADD_SCAN = "add a CSVFileScan"
 EDITS: TypeAdapter[tuple[Edit, ...]] = TypeAdapter(tuple[Edit, ...])
@@ -58,6 +62,20 @@ async def turn(client: Client, content: str = ADD_SCAN) -> str:
     return next(str(f["step"]["messageId"]) for f in frames if is_step(f))
 
 
+def told(event_seq: int) -> Callable[[Frame], bool]:
+    """Whether a frame is the one of this number."""
+    return lambda f: f.get("eventSeq") == event_seq and f["type"] != "WsServerAckEvent"
+
+
+async def execute(database_url: str, statement: str, *args: Any) -> None:
+    """Run a statement beside the service."""
+    connection = await asyncpg.connect(asyncpg_dsn(database_url))
+    try:
+        await connection.execute(statement, *args)
+    finally:
+        await connection.close()
+
+
 async def workflow(server: Server, session: str) -> Any:
     return (await server.http.get(f"/sessions/{session}/workflow")).json()
 
@@ -79,6 +97,7 @@ async def preview(server: Server, session: str, **named: str) -> Any:
 # -- the preview
 
 
+@pytest.mark.case(14)
 @pytest.mark.case(14)
 async def test_a_preview_lists_turns_edits_and_operators_and_changes_nothing(
     server: Server,
@@ -128,6 +147,7 @@ async def test_a_preview_lists_turns_edits_and_operators_and_changes_nothing(
 
 
 @pytest.mark.case(16)
+@pytest.mark.case(16)
 async def test_a_revert_that_takes_no_edit_back_says_so(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as client:
@@ -156,6 +176,7 @@ async def test_a_step_is_previewed_with_those_steps_of_its_turn_that_would_go(
         assert client.head == told["target_head_id"]
 
 
+@pytest.mark.case(13)
 async def test_a_preview_is_refused_as_the_revert_would_be(server: Server) -> None:
     session, other = await server.session(), await server.session()
     url = f"/sessions/{session}/revert-preview"
@@ -224,9 +245,41 @@ async def test_what_a_preview_is_made_at_can_be_insisted_on(server: Server) -> N
         assert refused["code"] == "head_moved"
 
 
+async def test_a_preview_of_what_cannot_be_read_says_as_much_as_it_can(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            first = await turn(client)
+            second = await turn(client, "add a Limit")
+            edited = await edit(client, note("n"))
+            last = await edit(client, note("m"))
+            steps = client.path
+    target = next(s["beforeHash"] for s in steps if s["messageId"] == second)
+    head = steps[-1]["afterHash"]
+    for lost in (target, head):
+        await execute(fresh_database, "delete from blobs where hash = $1", bytes.fromhex(lost))
+    async with serving(fresh_database) as server, server.connect(session) as client:
+        await client.snapshot()
+        url = f"/sessions/{session}/revert-preview"
+        answer = await server.http.get(url, params={"turn_id": second})
+        refused = await client.ask("Revert", messageId=second)
+        assert problem(answer, 409, refused["code"])["code"] == "snapshot_missing"
+        told = await preview(server, session, turn_id=first)
+        assert (told["diff"], told["turn_count"]) == (None, 4)
+        assert (told["keeps_edits"], told["conflicts"]) == (False, [])
+        kept = await client.ask("Revert", messageId=first, keepEdits=True)
+        assert kept["code"] == "snapshot_missing"
+        for mine in (last, edited):
+            assert "code" not in await client.ask("Revert", messageId=mine)
+
+
 # -- confirm
 
 
+@pytest.mark.case(16)
 @pytest.mark.case(16)
 async def test_a_revert_across_anothers_edit_needs_to_be_confirmed(server: Server) -> None:
     session = await server.session()
@@ -256,6 +309,30 @@ async def test_a_revert_across_anothers_edit_needs_to_be_confirmed(server: Serve
         assert (await workflow(server, session))["operators"] == []
         await client.ask("Redo")
         assert await workflow(server, session) == saved
+
+
+async def test_what_another_process_has_just_written_needs_to_be_confirmed_too(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database) as one, serving(fresh_database) as two:
+        session = await one.session()
+        async with one.connect(session) as mine, two.connect(session) as theirs:
+            await mine.snapshot()
+            await theirs.snapshot()
+            for at in range(5):
+                asked = await turn(mine)
+                ended = [f["eventSeq"] for f in mine.durable if is_status("AVAILABLE")(f)][-1]
+                await theirs.wait(told(ended))
+                edited, refused = await asyncio.gather(
+                    edit_as(two, theirs, "ann", note(f"n{at}")),
+                    mine.ask("Revert", messageId=asked),
+                )
+                await mine.wait(told(theirs.durable[-1]["eventSeq"]))
+                if "code" in refused:  # the edit came first
+                    assert refused["code"] == "confirmation_required"
+                    assert [e["messageId"] for e in refused["data"]["edits"]] == [edited]
+                else:
+                    assert edited not in [step["messageId"] for step in mine.path[:-1]]
 
 
 async def test_a_base_client_confirms_by_asking_its_own_user(server: Server) -> None:
@@ -470,6 +547,41 @@ async def test_the_same_request_to_keep_edits_is_carried_out_once(server: Server
         assert len(client.path) == 1
 
 
+# -- a single step
+
+
+async def test_a_single_step_goes_back_and_comes_again_alone(
+    scripted: tuple[Server, ScriptedProvider],
+) -> None:
+    server, provider = scripted
+    adds = [
+        [call("addOperator", {"operatorId": n, "operatorType": "Limit", "properties": {},
+                              "summary": n}, id=n)]
+        for n in "abc"
+    ]  # fmt: skip
+    provider.will(*adds, [text("done")], [text("talk")])
+    session = await server.session()
+    async with server.connect(session) as client:
+        await client.snapshot()
+        mine = await turn(client, "make three")
+        steps, tip = client.path, client.head
+        saved = await workflow(server, session)
+        done = await client.ask("Revert", stepId=steps[2]["id"])
+        assert (done["headId"], client.head) == (steps[1]["id"], steps[1]["id"])
+        moved = next(f for f in client.frames if is_head(f))
+        assert (moved["cause"], moved["redoId"]) == ("revert", tip)
+        shown = [o["operatorID"] for o in (await workflow(server, session))["operators"]]
+        assert shown == ["a"]
+        await client.ask("Redo")
+        assert (client.path, await workflow(server, session)) == (steps, saved)
+        await client.ask("Revert", stepId=steps[2]["id"])
+        other = await turn(client, "go on")
+        assert [s["messageId"] for s in client.path] == [mine, mine, other, other]
+        assert (await preview(server, session, turn_id=mine))["turn_count"] == 2
+        await client.ask("Revert", messageId=mine)
+        assert client.head == "step-initial"
+
+
 # -- redo
 
 
@@ -501,6 +613,7 @@ async def test_an_archived_session_says_so_in_its_snapshot(server: Server) -> No
         assert (await client.snapshot())["archived"] is True
 
 
+@pytest.mark.case(21)
 @pytest.mark.parametrize("by_rest", [False, True])
 async def test_redo_all_is_the_state_before_all_reverts(server: Server, by_rest: bool) -> None:
     session = await server.session()

@@ -540,6 +540,26 @@ def test_revert_then_redo_is_the_identity_after_any_history(rng: random.Random) 
         assert driver.tree == before
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False), st.integers(1, 12))
+def test_redo_all_after_any_number_of_reverts_is_the_state_before_them(
+    rng: random.Random, reverts: int
+) -> None:
+    driver = Driver()
+    model = Model("wf-initial", 1000)
+    for _ in range(80):
+        step_once(driver, model, rng)
+    if driver.tree.running is not None:
+        driver.answer("wf-end", EndReason.COMPLETE)
+    driver.edit("wf-last")  # so that nothing is left to redo
+    before = copy.deepcopy(driver.tree)
+    for _ in range(reverts):
+        if path := list(driver.tree.path()):
+            driver.do("revert_step", rng.choice(path).id)
+    driver.do("redo", all_=True)
+    assert driver.tree == before
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_a_tree_read_from_its_rows_equals_the_one_that_grew(rng: random.Random) -> None:

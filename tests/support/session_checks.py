@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import random
 import re
+import sys
+from dataclasses import asdict
 from typing import Any
 
 import asyncpg
 import httpx
+import orjson
 from client_view import ROOT, as_base, check_base, check_v1
 from naive_canvas import Document, canonical
 from naive_merge import Clash
@@ -17,6 +20,7 @@ from serving import Server as InProcess
 from session_model import Frame, Model
 from wire import is_error
 
+from turnback.core.workflow import diff, load
 from turnback.settings import Settings
 from turnback.store.url import asyncpg_dsn
 
@@ -208,6 +212,7 @@ async def check_diff(server: Server, session: str, model: Model, rng: random.Ran
         one, two = rng.choice(steps), rng.choice([*steps, model.now.head])
         found = (await _get(server, f"/sessions/{session}/diff?from={one}&to={two}")).json()
         a, b = model.document(one), model.document(two)
+        assert found == _diff(a, b)
         differs = {
             "operators": _changes(a, b, "operators", "operatorID"),
             "links": _changes(a, b, "links", "linkID"),
@@ -260,6 +265,14 @@ async def check_preview(server: Server, session: str, model: Model, rng: random.
             assert told["keeps_edits"] or not exact
         diff = await _get(server, f"/sessions/{session}/diff?from={path[-1]}&to={target}")
         assert told["diff"] == diff.json()
+
+
+def _diff(a: Document, b: Document) -> Frame:
+    """The diff of two documents, as the core has it, in JSON."""
+    limits = {"max_bytes": sys.maxsize, "max_depth": 200}
+    told = diff(load(a, **limits), load(b, **limits))
+    written: Frame = json.loads(orjson.dumps(asdict(told) | {"touched": sorted(told.touched)}))
+    return written
 
 
 def _changes(
