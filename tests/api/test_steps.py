@@ -43,6 +43,19 @@ async def test_branches_name_the_lines_that_part_and_which_is_shown(standing: Se
         ("step-initial", ADD_SCAN["content"], tip, False),
         ("step-initial", other["content"], head, True),
     ]
+    assert [branch["turns"] for branch in found] == [1, 1]
+
+
+async def test_the_path_to_any_step_can_be_read(standing: Server) -> None:
+    session, turn = await prompted(standing)
+    url = f"/sessions/{session}/steps"
+    tip = (await standing.http.get(url)).json()["steps"][-1]["id"]
+    await command(standing, session, {"type": "WsClientRevertCommand", "messageId": turn})
+    there = (await standing.http.get(url, params={"at": tip})).json()["steps"]
+    assert there[0]["content"] == ADD_SCAN["content"]
+    assert there[-1]["id"] == tip
+    assert (await standing.http.get(url, params={"at": "step-initial"})).json()["steps"] == []
+    assert (await standing.http.get(url, params={"at": "none"})).status_code == 404
 
 
 async def test_the_diff_of_two_steps_names_what_differs(standing: Server) -> None:

@@ -6,6 +6,7 @@ import json
 import random
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -192,6 +193,7 @@ async def check_branches(server: Server, session: str, model: Model) -> None:
             "turn_id": model.steps[line]["messageId"],
             "content": model.steps[line]["content"][:200],
             "tip": model.tip(line),
+            "turns": len({model.steps[step]["messageId"] for step in _from(model, line)}),
             "on_path": line in model.now.path,
         }
         for parent in [ROOT, *model.steps]
@@ -199,6 +201,15 @@ async def check_branches(server: Server, session: str, model: Model) -> None:
         for line in lines
     ]
     assert sorted(found, key=_by_step) == sorted(expected, key=_by_step)
+
+
+def _from(model: Model, line: str) -> Iterator[str]:
+    """The steps of the newest line through a step, from its tip back to it."""
+    step = model.tip(line)
+    while step != line:
+        yield step
+        step = model.steps[step]["parentId"]
+    yield line
 
 
 def _by_step(branch: Frame) -> str:

@@ -20,6 +20,7 @@ from turnback.api.rest.request import (
 )
 from turnback.api.rest.workflow import document
 from turnback.core.lineage import ROOT_ID
+from turnback.core.tree import Tree
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -31,6 +32,12 @@ class StepList(BaseModel):
     next_cursor: str | None
 
 
+def _turns(tree: Tree, first: str, tip: str) -> int:
+    """How many turns a line has, from its first step to its tip."""
+    begin, end = (tree.turns[tree.steps[step].turn_id].effective_index for step in (first, tip))
+    return end - begin + 1
+
+
 @router.get("/sessions/{session_id}/steps", response_model=StepList)
 async def steps(
     request: Request,
@@ -38,10 +45,12 @@ async def steps(
     before: str | None = None,
     limit: Annotated[int, Query(ge=1, json_schema_extra=setting("page_limit"))] = 50,
     all: bool = False,
+    at: str | None = None,
 ) -> Response:
     """The visible path, or with `all` every step, in pages from the newest; each oldest first.
 
-    `before` is the `next_cursor` of the page before: a step's id, which stays good when HEAD moves.
+    `at` asks for the path to that step rather than to HEAD. `before` is the `next_cursor` of the
+    page before: a step's id, which stays good when HEAD moves.
     """
     limit = page_size(request, limit)
     actor = await actor_of(request, session_id)
@@ -52,7 +61,10 @@ async def steps(
         page = ids[max(0, end - limit) : end]
         cursor = page[0] if end > limit else None
     else:
-        start = tree.head if before is None else tree.position(tree.step(before).parent_id)
+        if before is not None:
+            start = tree.position(tree.step(before).parent_id)
+        else:
+            start = tree.head if at is None else tree.position(at)
         found = [step.id for _, step in zip(range(limit + 1), tree.path(start), strict=False)]
         page = found[:limit][::-1]
         cursor = page[0] if len(found) > limit else None
@@ -86,7 +98,8 @@ async def branches(request: Request, session_id: str) -> Response:
             "step_id": line,
             "parent_id": parent,
             "turn_id": tree.steps[line].turn_id,
-            "tip": tree.tip(line),
+            "tip": (tip := tree.tip(line)),
+            "turns": _turns(tree, line, tip),
             "on_path": tree.is_visible(tree.steps[line]),
         }
         for parent, lines in tree.children.items()
