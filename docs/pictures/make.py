@@ -53,7 +53,7 @@ def ask(page: Page, text: str) -> None:
     page.get_by_label("Message to the agent").fill(text)
     page.keyboard.press("Enter")
     expect(page.locator(".turn-prompt").last).to_have_text(text)
-    expect(page.locator(".status-line [role=status]")).to_have_text("Ready", timeout=60_000)
+    expect(page.locator(".status-line .status-words")).to_have_text("Ready", timeout=60_000)
 
 
 def open_file(page: Page, name: str) -> None:

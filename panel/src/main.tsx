@@ -17,6 +17,7 @@ import "./styles/conversation.css";
 import "./styles/turn.css";
 import "./styles/lines.css";
 import "./styles/composer.css";
+import "./styles/preview.css";
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

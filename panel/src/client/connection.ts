@@ -15,8 +15,11 @@ export const ANSWER_TIMEOUT = 30_000;
 export type ConnectionStatus =
   | { phase: "connecting" }
   | { phase: "open" }
-  /** `attempt` counts from 1; `retryAt` is a time in milliseconds, null while a try is under way. */
-  | { phase: "waiting"; attempt: number; retryAt: number | null }
+  /**
+   * `attempt` counts from 1; `retryAt` is a time in milliseconds, null while a try is under way;
+   * `code` is the first close's, whose reason lasts until it is open again.
+   */
+  | { phase: "waiting"; attempt: number; retryAt: number | null; code: number }
   /** No further tries: the reason is a sentence for a person. */
   | { phase: "closed"; code: number; reason: string };
 
@@ -52,6 +55,7 @@ interface Waiting {
 export class Connection {
   private socket: WebSocket | null = null;
   private attempt = 0;
+  private lostBy = 0;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private stopped = false;
   private gapAt: number | null = null;
@@ -115,7 +119,7 @@ export class Connection {
     this.handlers.status(
       this.attempt === 0
         ? { phase: "connecting" }
-        : { phase: "waiting", attempt: this.attempt, retryAt: null },
+        : { phase: "waiting", attempt: this.attempt, retryAt: null, code: this.lostBy },
     );
     const socket = new this.WebSocketClass(this.url + search, [SUBPROTOCOL]);
     this.socket = socket;
@@ -174,11 +178,13 @@ export class Connection {
     }
     // Spread the tries of many pages after one restart.
     const delay = pause * (0.75 + Math.random() / 2);
+    if (this.attempt === 0) this.lostBy = code;
     this.attempt += 1;
     this.handlers.status({
       phase: "waiting",
       attempt: this.attempt,
       retryAt: Date.now() + delay,
+      code: this.lostBy,
     });
     this.retry = setTimeout(() => {
       this.retry = null;

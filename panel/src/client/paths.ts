@@ -23,7 +23,8 @@ export function isWhole(path: readonly Step[], headId: string): boolean {
   return path.length === 0 ? headId === ROOT_STEP : path[0]?.parentId === ROOT_STEP;
 }
 
-export function turnsOf(path: readonly Step[]): Turn[] {
+/** The turns of a path; one that was the same in `before` is the same object. */
+export function turnsOf(path: readonly Step[], before: readonly Turn[] = []): Turn[] {
   const turns: Turn[] = [];
   for (const step of path) {
     let turn = turns.at(-1);
@@ -34,13 +35,53 @@ export function turnsOf(path: readonly Step[]): Turn[] {
     if (step.role === "user") turn.prompt = step;
     else turn.steps.push(step);
   }
-  return turns;
+  const known = new Map(before.map((turn) => [turn.id, turn]));
+  return turns.map((turn) => {
+    const old = known.get(turn.id);
+    return old && sameTurn(old, turn) ? old : turn;
+  });
+}
+
+function sameTurn(a: Turn, b: Turn): boolean {
+  return (
+    a.prompt === b.prompt &&
+    a.steps.length === b.steps.length &&
+    a.steps.every((step, index) => step === b.steps[index])
+  );
+}
+
+/** One of the lines that part at a step. */
+export interface Line {
+  stepId: string;
+  tip: string;
+  content: string;
+  /** Turns from where it parts to its tip. */
+  turns: number;
+  /** When its tip was made, in milliseconds. */
+  at: number;
+}
+
+/** How many turns a person passes from one step back to another; null where the way is not known. */
+export function turnsBetween(
+  steps: ReadonlyMap<string, Step>,
+  from: string,
+  backTo: string,
+): number | null {
+  const turns = new Set<string>();
+  let id = from;
+  while (id !== backTo) {
+    const step = steps.get(id);
+    if (!step) return null;
+    turns.add(step.messageId);
+    id = step.parentId;
+  }
+  return turns.size;
 }
 
 /** The lines that part at one step, oldest first. */
 export interface Fork {
   parentId: string;
-  lines: { stepId: string; tip: string; content: string }[];
+  lines: Line[];
 }
 
 /** Every fork, by the step that its lines leave. */
@@ -57,10 +98,15 @@ export function forksOf(all: readonly Branch[]): ReadonlyMap<string, Fork> {
       // Ids rise with time, so their order is the order of birth.
       lines: branches
         .toSorted((a, b) => (a.stepId < b.stepId ? -1 : 1))
-        .map(({ stepId, tip, content }) => ({ stepId, tip, content })),
+        .map(({ stepId, tip, content, turns }) => ({ stepId, tip, content, turns, at: timeOf(tip) })),
     });
   }
   return result;
+}
+
+/** When an id was made, in milliseconds: a UUIDv7 begins with it. */
+export function timeOf(id: string): number {
+  return Number.parseInt(id.replaceAll("-", "").slice(0, 12), 16) || 0;
 }
 
 /** The tip of the line `by` places from the shown one, at the newest fork of the path that has it. */
@@ -78,21 +124,18 @@ export function neighbourLine(
   return null;
 }
 
-/**
- * The prompt that Redo would bring back first, when this client knows it: from the reverts that it
- * saw, or, after a reload, because only one line goes on from HEAD.
- */
-export function redoPrompt(state: SessionState): Step | null {
-  if (!state.canRedo) return null;
+/** What Redo would bring back: how many turns, and the first prompt of them; null where not known. */
+export function redoable(state: SessionState): { turns: number; prompt: Step | null } | null {
+  if (state.redoId === null) return null;
+  const turns = turnsBetween(state.steps, state.redoId, state.headId);
+  if (turns === null) return null;
   let prompt: Step | null = null;
-  let step = state.steps.get(state.redoTrail.at(-1) ?? "");
+  let step = state.steps.get(state.redoId);
   while (step && step.id !== state.headId) {
     if (step.role === "user") prompt = step;
     step = state.steps.get(step.parentId);
   }
-  if (prompt !== null) return prompt;
-  const next = [...state.steps.values()].filter((one) => one.parentId === state.headId);
-  return next.length === 1 && next[0]?.role === "user" ? next[0] : null;
+  return { turns, prompt };
 }
 
 /** What a turn that this client has not loaded to its start is called. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { redoPrompt, turnsOf, visiblePath } from "./paths";
+import { redoable, turnsOf, visiblePath } from "./paths";
 import { INITIAL, reduce, type SessionState } from "./reducer";
 import type { ServerFrame, SnapshotEvent, Step, Workflow } from "./types";
 
@@ -24,6 +24,8 @@ function snapshot(extra: Partial<SnapshotEvent> = {}): ServerFrame {
     workflowContent: EMPTY,
     canRedo: false,
     redoDepth: 0,
+    redoId: null,
+    archived: false,
     eventSeq: 0,
     streamEpoch: "e1",
     stepsCursor: null,
@@ -74,6 +76,7 @@ const REVERT = frame({
   workflowContent: EMPTY,
   canRedo: true,
   redoDepth: 1,
+  redoId: "a1",
   cause: "revert",
   eventSeq: 5,
 });
@@ -128,8 +131,27 @@ describe("reduce", () => {
   it("knows after a revert which prompt Redo would bring back", () => {
     const state = play([snapshot(), ...TURN, REVERT]);
     expect(state.canRedo).toBe(true);
-    expect(redoPrompt(state)?.content).toBe("p1");
+    expect(redoable(state)).toMatchObject({ turns: 1, prompt: { content: "p1" } });
     expect(turnsOf(visiblePath(state.steps, state.headId))).toEqual([]);
+  });
+
+  it("counts the turns that a revert took out of sight", () => {
+    expect(play([snapshot(), ...TURN, REVERT]).lastMove).toMatchObject({ cause: "revert", turns: 1 });
+  });
+
+  it("knows after a reload where Redo would go, and what lies there once it has been fetched", () => {
+    const fresh = play([snapshot({ canRedo: true, redoDepth: 1, redoId: "a1" })]);
+    expect(redoable(fresh)).toBeNull();
+    const steps = [step("p1", "step-initial"), step("a1", "p1", { ...agent })];
+    expect(redoable(reduce(fresh, { type: "otherSteps", steps }))?.prompt?.content).toBe("p1");
+  });
+
+  it("keeps the operators that a new workflow does not change as the same objects", () => {
+    const before = play([snapshot({ workflowContent: workflow("op1", "op2") })]);
+    const next = { type: "workflow", stepId: "a1", workflow: workflow("op1", "op3") } as const;
+    const after = reduce({ ...before, workflowBehind: "a1" }, next);
+    expect(after.workflow.operators?.[0]).toBe(before.workflow.operators?.[0]);
+    expect(after.workflow.operators?.map((one) => one.operatorID)).toEqual(["op1", "op3"]);
   });
 
   it("has nothing to redo after a new prompt", () => {
@@ -141,7 +163,7 @@ describe("reduce", () => {
       { type: "WsServerStepEvent", step: prompt, eventSeq: 6 },
     ]);
     expect(state.canRedo).toBe(false);
-    expect(redoPrompt(state)).toBeNull();
+    expect(redoable(state)).toBeNull();
   });
 
   it("forgets what it knew when a snapshot comes from another stream", () => {

@@ -3,6 +3,7 @@
 // Frames carry a dense, rising `eventSeq`; one that has been seen changes nothing, so a replay after
 // a reconnect may overlap. Deltas are provisional: the finished step replaces them.
 
+import { turnsBetween } from "./paths";
 import { shareWorkflow } from "./share";
 import {
   ROOT_STEP,
@@ -24,6 +25,14 @@ export interface Streaming {
   calls: { toolCallId: string; toolName: string; arguments: string }[];
 }
 
+/** A move of HEAD; `turns` is how many went out of sight or came back, null where it is not known. */
+export interface Move {
+  cause: HeadCause;
+  by: string;
+  eventSeq: number;
+  turns: number | null;
+}
+
 export interface SessionState {
   /** A snapshot has come; until then everything below is empty. */
   ready: boolean;
@@ -38,8 +47,8 @@ export interface SessionState {
   workflowBehind: string | null;
   canRedo: boolean;
   redoDepth: number;
-  /** HEADs that reverts seen by this client left, newest last: what Redo would go back to. */
-  redoTrail: readonly string[];
+  /** The HEAD that Redo would go to; null where there is nothing to redo. */
+  redoId: string | null;
   branches: readonly Branch[];
   /** Where older steps of the visible path go on; null when all are here. */
   olderCursor: string | null;
@@ -47,7 +56,7 @@ export interface SessionState {
   eventSeq: number;
   streamEpoch: string | null;
   /** The newest move of HEAD, for a line that says who did what. */
-  lastMove: { cause: HeadCause; by: string; eventSeq: number } | null;
+  lastMove: Move | null;
 }
 
 export const INITIAL: SessionState = {
@@ -62,7 +71,7 @@ export const INITIAL: SessionState = {
   workflowBehind: null,
   canRedo: false,
   redoDepth: 0,
-  redoTrail: [],
+  redoId: null,
   branches: [],
   olderCursor: null,
   streaming: null,
@@ -76,7 +85,6 @@ export type LocalAction =
   | { type: "steps"; steps: Step[]; cursor: string | null }
   | { type: "otherSteps"; steps: Step[] }
   | { type: "branches"; branches: Branch[] }
-  | { type: "archived"; archived: boolean }
   | { type: "workflow"; stepId: string; workflow: Workflow };
 
 export function reduce(state: SessionState, frame: ServerFrame | LocalAction): SessionState {
@@ -102,9 +110,17 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
         workflowBehind: null,
         canRedo: frame.canRedo,
         redoDepth: frame.redoDepth,
-        redoTrail: trail(state, frame.cause, frame.redoDepth),
+        redoId: frame.redoId,
         streaming: null,
-        lastMove: { cause: frame.cause, by: frame.by, eventSeq: frame.eventSeq },
+        lastMove: {
+          cause: frame.cause,
+          by: frame.by,
+          eventSeq: frame.eventSeq,
+          turns:
+            frame.cause === "redo"
+              ? turnsBetween(state.steps, frame.headId, state.headId)
+              : turnsBetween(state.steps, state.headId, frame.headId),
+        },
       };
     }
     case "WsServerSessionEvent": {
@@ -124,9 +140,10 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
     case "otherSteps":
       return { ...state, steps: merged(state, frame.steps) };
     case "branches":
-      return { ...state, branches: frame.branches };
-    case "archived":
-      return { ...state, archived: frame.archived };
+      // The same lines again are no reason to draw every turn.
+      return JSON.stringify(frame.branches) === JSON.stringify(state.branches)
+        ? state
+        : { ...state, branches: frame.branches };
     case "workflow":
       if (state.workflowBehind !== frame.stepId) return state;
       return { ...state, workflow: shareWorkflow(state.workflow, frame.workflow), workflowBehind: null };
@@ -153,7 +170,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
   return {
     ready: true,
     name: frame.name,
-    archived: state.archived,
+    archived: frame.archived,
     deleted: false,
     agent: frame.state,
     // Off the visible path, steps known before stay useful (they label redo and branches).
@@ -163,7 +180,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     workflowBehind: null,
     canRedo: frame.canRedo,
     redoDepth: frame.redoDepth,
-    redoTrail: sameLine && state.redoTrail.length === frame.redoDepth ? state.redoTrail : [],
+    redoId: frame.redoId,
     branches: sameLine ? state.branches : [],
     olderCursor: frame.stepsCursor,
     streaming: frame.partial ? { ...frame.partial, calls: [] } : null,
@@ -191,7 +208,7 @@ function withStep(state: SessionState, step: Step): SessionState {
   if (step.role === "user") {
     next.canRedo = false;
     next.redoDepth = 0;
-    next.redoTrail = [];
+    next.redoId = null;
     next.lastMove = null;
   }
   if (step.role === "agent" && step.afterHash !== step.beforeHash) {
@@ -233,16 +250,4 @@ function withDelta(state: SessionState, delta: DeltaEvent): SessionState {
 /** Puts a piece at its offset; after a gap (joined in mid-stream) it simply follows. */
 function splice(text: string, offset: number, piece: string): string {
   return text.slice(0, offset) + piece;
-}
-
-function trail(state: SessionState, cause: HeadCause, depth: number): readonly string[] {
-  switch (cause) {
-    case "revert":
-      return [...state.redoTrail, state.headId].slice(-depth || undefined);
-    case "redo":
-      return depth === 0 ? [] : state.redoTrail.slice(0, -1);
-    case "checkout":
-    case "edit":
-      return [];
-  }
 }

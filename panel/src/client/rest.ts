@@ -6,6 +6,7 @@ import type {
   OperatorType,
   ProblemBody,
   RestBranches,
+  RestPreview,
   RestStep,
   RestStepPage,
   SessionInfo,
@@ -91,10 +92,6 @@ export function createSession(options: {
   return json("POST", "/sessions", `{${members.join(",")}}`);
 }
 
-export function getSession(id: string): Promise<SessionInfo> {
-  return json("GET", session(id));
-}
-
 export function patchSession(
   id: string,
   change: { name?: string; archived?: boolean },
@@ -116,21 +113,16 @@ export async function workflowAt(id: string, stepId: string): Promise<Workflow> 
   return json("GET", path);
 }
 
-/** A page of the visible path, oldest first; without `before` its newest. */
+/** A page of a path, oldest first: before a step, to a step, or, with neither, to HEAD. */
 export async function getSteps(
   id: string,
-  before: string | null,
+  from: { before?: string | null; at?: string | null } = {},
 ): Promise<{ steps: Step[]; cursor: string | null }> {
   const query = new URLSearchParams({ limit: "200" });
-  if (before) query.set("before", before);
+  if (from.before) query.set("before", from.before);
+  if (from.at) query.set("at", from.at);
   const page = await json<RestStepPage>("GET", `${session(id)}/steps?${query}`);
   return { steps: page.steps.map(stepFromRest), cursor: page.next_cursor };
-}
-
-/** The newest steps of every line, visible or not. */
-export async function getNewestSteps(id: string): Promise<Step[]> {
-  const page = await json<RestStepPage>("GET", `${session(id)}/steps?all=true&limit=200`);
-  return page.steps.map(stepFromRest);
 }
 
 export async function getBranches(id: string): Promise<Branch[]> {
@@ -140,7 +132,20 @@ export async function getBranches(id: string): Promise<Branch[]> {
     parentId: branch.parent_id,
     tip: branch.tip,
     content: branch.content,
+    turns: branch.turns,
   }));
+}
+
+/** What a revert would take back, and the workflow that it would lead to. Changes nothing. */
+export async function revertPreview(
+  id: string,
+  target: { turnId: string } | { stepId: string },
+): Promise<{ preview: RestPreview; workflow: Workflow }> {
+  const query = new URLSearchParams(
+    "turnId" in target ? { turn_id: target.turnId } : { step_id: target.stepId },
+  );
+  const preview = await json<RestPreview>("GET", `${session(id)}/revert-preview?${query}`);
+  return { preview, workflow: await workflowAt(id, preview.target_head_id) };
 }
 
 export async function operatorTypes(): Promise<OperatorType[]> {

@@ -3,9 +3,9 @@
 
 import { Connection, newRequestId, type ConnectionStatus } from "./connection";
 import { OwnEdits, type Move } from "./ownEdits";
-import { isWhole, visiblePath } from "./paths";
+import { isWhole, turnsBetween, visiblePath } from "./paths";
 import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer";
-import { getBranches, getNewestSteps, getSession, getSteps, patchSession, Problem, workflowAt } from "./rest";
+import { getBranches, getSteps, patchSession, Problem, workflowAt } from "./rest";
 import {
   ROOT_STEP,
   type AckEvent,
@@ -128,8 +128,12 @@ export class Session {
     await this.send({ type: "WsClientStopCommand" });
   }
 
-  revert(messageId: string): Promise<void> {
-    return this.move({ type: "WsClientRevertCommand", messageId });
+  /** To before a turn or a step; `agreed` is what a preview of it has told. */
+  revert(
+    target: { messageId: string } | { stepId: string },
+    agreed: { expectedHeadId?: string; keepEdits?: boolean; confirm?: boolean } = {},
+  ): Promise<void> {
+    return this.move({ type: "WsClientRevertCommand", ...target, ...agreed });
   }
 
   redo(options: { all?: boolean } = {}): Promise<void> {
@@ -148,7 +152,7 @@ export class Session {
     this.publish();
     try {
       await this.edits.settle();
-      await this.send({ ...command, expectedHeadId: this.head() });
+      await this.send({ expectedHeadId: this.head(), ...command });
     } finally {
       this.moving = false;
       this.publish();
@@ -203,7 +207,6 @@ export class Session {
     ) {
       this.refreshBranches();
     }
-    if (frame.type === "WsServerSnapshotEvent") this.fetchInfo();
     this.publish();
   }
 
@@ -217,7 +220,7 @@ export class Session {
   /** Older steps of the visible path. */
   async loadOlder(): Promise<void> {
     if (this.state.olderCursor === null) return;
-    const page = await getSteps(this.id, this.state.olderCursor);
+    const page = await getSteps(this.id, { before: this.state.olderCursor });
     this.apply({ type: "steps", ...page });
     this.publish();
   }
@@ -229,7 +232,7 @@ export class Session {
     const path = visiblePath(steps, headId);
     if (isWhole(path, headId) || (path.length > 0 && olderCursor !== null)) return;
     this.asked.path = headId;
-    void getSteps(this.id, null).then(
+    void getSteps(this.id).then(
       (page) => {
         this.apply({ type: "steps", ...page });
         this.publish();
@@ -238,14 +241,15 @@ export class Session {
     );
   }
 
-  /** After a reload there is something to redo, and the snapshot does not say what. */
+  /** After a reload the snapshot says where Redo would go, and not what lies on the way. */
   private fetchRedo(): void {
-    const { headId, canRedo, redoTrail } = this.state;
-    if (!canRedo || redoTrail.length > 0 || this.asked.redo === headId) return;
-    this.asked.redo = headId;
-    void getNewestSteps(this.id).then(
-      (steps) => {
-        this.apply({ type: "otherSteps", steps });
+    const { headId, redoId, steps } = this.state;
+    if (redoId === null || this.asked.redo === redoId) return;
+    if (turnsBetween(steps, redoId, headId) !== null) return;
+    this.asked.redo = redoId;
+    void getSteps(this.id, { at: redoId }).then(
+      (page) => {
+        this.apply({ type: "otherSteps", steps: page.steps });
         this.publish();
       },
       () => undefined, // the dock then does not name it
@@ -260,17 +264,6 @@ export class Session {
     void workflowAt(this.id, stepId).then(
       (workflow) => {
         this.apply({ type: "workflow", stepId, workflow });
-        this.publish();
-      },
-      (problem: Problem) => this.onProblem(problem),
-    );
-  }
-
-  /** Whether the session is archived is not in the snapshot. */
-  private fetchInfo(): void {
-    void getSession(this.id).then(
-      ({ archived }) => {
-        this.apply({ type: "archived", archived });
         this.publish();
       },
       (problem: Problem) => this.onProblem(problem),

@@ -110,6 +110,8 @@ export interface Branch {
   parentId: string;
   tip: string;
   content: string;
+  /** Turns from where it parts to its tip. */
+  turns: number;
 }
 
 // -- REST (snake_case) ----------------------------------------------------------------------
@@ -150,8 +152,54 @@ export interface RestBranches {
     turn_id: string;
     content: string;
     tip: string;
+    turns: number;
     on_path: boolean;
   }[];
+}
+
+/** A member that differs; `path` leads to it from its operator, link, comment or settings. */
+export interface RestChange {
+  path: string[];
+  kind: "added" | "removed" | "changed" | "reordered";
+  before: unknown;
+  after: unknown;
+}
+
+/** Items by id: added and removed whole, changed by property. */
+export interface RestChanges<Item> {
+  added: { [id: string]: Item };
+  removed: { [id: string]: Item };
+  changed: { [id: string]: RestChange[] };
+}
+
+export interface RestDiff {
+  operators: RestChanges<Operator>;
+  moved: string[];
+  links: RestChanges<Link>;
+  comments: RestChanges<CommentBox>;
+  settings: RestChange[];
+  members: RestChange[];
+}
+
+/** A turn that a revert would leave, or a person's edit that it would take back. */
+export interface RestTurnLeft {
+  turn_id: string;
+  content: string;
+  by: string;
+  timestamp: number;
+}
+
+/** What a revert would take back at `head_id`; `diff` leads from there to what it would be. */
+export interface RestPreview {
+  head_id: string;
+  target_head_id: string;
+  turns: RestTurnLeft[];
+  turn_count: number;
+  edits: (RestTurnLeft & { own: boolean })[];
+  edit_count: number;
+  needs_confirm: boolean;
+  keeps_edits: boolean;
+  diff: RestDiff | null;
 }
 
 /** A JSON Schema of an operator's properties, as far as the inspector understands it. */

@@ -11,3 +11,18 @@ export function firstWords(text: string, length = 60): string {
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
+
+/** A size of text for a person: `840 characters`, `97 KB`. */
+export function inBytes(characters: number): string {
+  if (characters < 1_000) return counted(characters, "character");
+  if (characters < 1_000_000) return `${Math.round(characters / 1_000)} KB`;
+  return `${(characters / 1_000_000).toFixed(1)} MB`;
+}
+
+/** `buildAttributeName` as words. */
+export function words(name: string): string {
+  return name
+    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
+    .replace(/[_-]+/g, " ")
+    .toLowerCase();
+}

@@ -13,7 +13,7 @@ export function App() {
     <Boundary sentence="This page cannot be shown. Reload it, or go back to the list." of={route}>
       <ToastProvider>
         {route.page === "list" && <SessionListPage />}
-        {route.page === "session" && <SessionPage key={route.id} id={route.id} />}
+        {route.page === "session" && <SessionPage key={route.id} id={route.id} at={route.at} />}
         {route.page === "unknown" && <NotFoundPage sentence="There is nothing at this address." />}
       </ToastProvider>
     </Boundary>

@@ -103,3 +103,14 @@ export const OutlineIcon = icon(
   "OutlineIcon",
   <path d="M3.5 5h1M7.5 5H17M6 10h1M10 10h7M6 15h1M10 15h7M3.5 8v7" />,
 );
+export const EyeIcon = icon(
+  "EyeIcon",
+  <>
+    <path d="M2 10s3-5.5 8-5.5S18 10 18 10s-3 5.5-8 5.5S2 10 2 10Z" />
+    <circle cx="10" cy="10" r="2.5" />
+  </>,
+);
+export const DiffIcon = icon(
+  "DiffIcon",
+  <path d="M6 4v6M3 7h6M11 13.5h6M4.5 16.5l11-13" />,
+);

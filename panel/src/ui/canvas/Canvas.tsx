@@ -15,13 +15,14 @@ import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { newRequestId } from "../../client/connection";
 import type { Move } from "../../client/ownEdits";
+import { NO_MARKS, type Marks } from "../../client/preview";
 import type { Edit, OperatorType, Point, Workflow } from "../../client/types";
 import { counted } from "../../client/words";
 import { CanvasTools, ViewTools } from "./CanvasTools";
 import { CommentEditor } from "./CommentEditor";
 import { CommentNode } from "./CommentNode";
 import { EmptyCanvas } from "./EmptyCanvas";
-import { commentNodeId, operatorTypeOf, type FlowNode, type Mark } from "./flow";
+import { commentNodeId, operatorTypeOf, type FlowNode } from "./flow";
 import { Inspector } from "./Inspector";
 import { coordinate, freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
 import { lineOf } from "./lines";
@@ -40,7 +41,6 @@ const NODE_TYPES = { operator: OperatorNode, comment: CommentNode };
 const MANY = 400;
 /** Operators from which on a map helps to find one's way. */
 const MAPPED = 12;
-const NO_MARKS: ReadonlyMap<string, Mark> = new Map();
 
 export interface CanvasProps {
   workflow: Workflow;
@@ -48,10 +48,10 @@ export interface CanvasProps {
   blocked: string | null;
   canUndo: boolean;
   canRedo: boolean;
-  /** What a revert that is looked at would do, by node and link id. */
-  marks?: ReadonlyMap<string, Mark>;
+  /** What a revert that is looked at would do; null while none is. */
+  marks: Marks | null;
   /** The node to bring into sight; a new object asks anew. */
-  shown?: { id: string } | null;
+  shown: { id: string } | null;
   onEdit: (edits: Edit[]) => void;
   onMove: (moves: Move[]) => void;
   onUndo: () => void;
@@ -73,6 +73,7 @@ type Panel = "palette" | "outline" | null;
 function Board(props: CanvasProps) {
   const { workflow, ready, blocked, onEdit, onMove, onUndo, onRedo, onOpenFile } = props;
   const marks = props.marks ?? NO_MARKS;
+  const looking = props.marks !== null;
   const locked = blocked !== null;
   const flow = useReactFlow<FlowNode>();
   const frame = useRef<HTMLElement>(null);
@@ -92,7 +93,11 @@ function Board(props: CanvasProps) {
     [workflow, positions, fresh, marks],
   );
   const { nodes, edges, changeNodes, changeEdges, select, walkTo } = useFlowElements(drawing);
-  const sight = useSight(frame, nodes, positions, fresh);
+  const marked = useMemo(
+    () => (props.marks === null ? null : markedNodes(props.marks)),
+    [props.marks],
+  );
+  const sight = useSight(frame, nodes, positions, fresh, marked);
   const empty = (workflow.operators ?? []).length + (workflow.commentBoxes ?? []).length === 0;
 
   const placeOf = useCallback(
@@ -273,7 +278,6 @@ function Board(props: CanvasProps) {
     only?.type === "comment"
       ? workflow.commentBoxes?.find((one) => commentNodeId(one) === only.id)
       : undefined;
-  const looking = marks.size > 0;
 
   return (
     <section
@@ -419,6 +423,11 @@ function Board(props: CanvasProps) {
 }
 
 const CONNECTION_LINE = { strokeWidth: 3 };
+
+function markedNodes({ operators, comments }: Marks): string[] {
+  const boxes = [...comments.keys()].map((commentBoxID) => commentNodeId({ commentBoxID }));
+  return [...operators.keys(), ...boxes];
+}
 
 function mapClass(node: FlowNode): string {
   return node.type === "operator" ? `line-${lineOf(operatorTypeOf(node.data.operator))}` : "";

@@ -2,6 +2,7 @@
 
 import { useEffect, useRef, type KeyboardEvent } from "react";
 
+import type { Marks } from "../../client/preview";
 import type { Edit, Link, Operator, Workflow } from "../../client/types";
 import { counted } from "../../client/words";
 import { CloseButton } from "../common/CloseButton";
@@ -9,7 +10,7 @@ import { moveFocus } from "../common/moveFocus";
 import { useReturnFocus } from "../common/useReturnFocus";
 import { TrashIcon } from "../icons";
 import { digest } from "./digest";
-import { MARK_WORDS, operatorName, operatorTypeOf, type Mark } from "./flow";
+import { MARK_WORDS, operatorName, operatorTypeOf } from "./flow";
 import { Glyph } from "./Glyph";
 import { lineOf } from "./lines";
 
@@ -22,7 +23,7 @@ export function Outline({
   onClose,
 }: {
   workflow: Workflow;
-  marks: ReadonlyMap<string, Mark>;
+  marks: Marks;
   blocked: string | null;
   /** Selects an operator and opens its settings. */
   onOpen: (operatorID: string) => void;
@@ -51,7 +52,7 @@ export function Outline({
 
   const one = (operator: Operator) => {
     const { operatorID } = operator;
-    const mark = marks.get(operatorID);
+    const mark = marks.operators.get(operatorID);
     const detail = digest(operator);
     return (
       <li key={operatorID}>

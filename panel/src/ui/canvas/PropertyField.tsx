@@ -4,8 +4,8 @@ import { useEffect, useId, useState } from "react";
 
 import { isNumber, toNumber } from "../../client/json";
 import type { Json, PropertySchema } from "../../client/types";
+import { words } from "../../client/words";
 import { inline } from "../conversation/Prose";
-import { words } from "./digest";
 import type { Kind } from "./fieldKind";
 
 export function PropertyField({

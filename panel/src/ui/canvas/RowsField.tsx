@@ -1,9 +1,9 @@
 // A list of flat objects, such as a filter's predicates: a small card for each.
 
 import type { Json, JsonObject, PropertySchema } from "../../client/types";
+import { words } from "../../client/words";
 import { inline } from "../conversation/Prose";
 import { CloseIcon, PlusIcon } from "../icons";
-import { words } from "./digest";
 import { fieldKind } from "./fieldKind";
 import { PropertyField } from "./PropertyField";
 

@@ -2,6 +2,7 @@
 
 import { isNumber, toNumber } from "../../client/json";
 import type { Json, JsonObject, Operator } from "../../client/types";
+import { words } from "../../client/words";
 
 const FIRST = ["fileName", "limit", "keyword", "textInput", "code"];
 
@@ -71,12 +72,4 @@ function scalar(value: Json | undefined): string | null {
   if (typeof value === "string") return value === "" ? null : value;
   if (isNumber(value)) return String(toNumber(value));
   return typeof value === "boolean" ? String(value) : null;
-}
-
-/** `buildAttributeName` as words. */
-export function words(name: string): string {
-  return name
-    .replace(/([a-z0-9])([A-Z])/g, "$1 $2")
-    .replace(/[_-]+/g, " ")
-    .toLowerCase();
 }

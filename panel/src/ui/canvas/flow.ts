@@ -1,15 +1,13 @@
 // A workflow as the drawing library's nodes and edges. What has not changed stays the same object, so
 // that a step that changes two of two hundred operators draws two.
 
-import type { Edge, Node } from "@xyflow/react";
+import { Position, type Edge, type Node, type NodeHandle } from "@xyflow/react";
 
 import { asText, commentsOf } from "../../client/loose";
+import type { Mark, Marks } from "../../client/preview";
 import type { CommentBox, Link, Operator, Point, Port, Workflow } from "../../client/types";
 import { coordinate, NODE_HEIGHT, NODE_WIDTH } from "./layout";
 import { lineOf } from "./lines";
-
-/** What a revert that is looked at would do to something: take it away, bring it back, change it. */
-export type Mark = "goes" | "returns" | "changes";
 
 export const MARK_WORDS: Readonly<Record<Mark, string>> = {
   goes: "goes away",
@@ -29,6 +27,8 @@ export const NOT_A_TAB_STOP = { tabIndex: -1 } as const;
 export const TAB_STOP = { tabIndex: 0 } as const;
 
 const COMMENT = "comment:";
+/** The ring of a port, in pixels. */
+const PORT_SIZE = 13;
 
 /** Operators and comment boxes may share an id; nodes may not. */
 export function commentNodeId(box: CommentBox): string {
@@ -47,8 +47,7 @@ export interface Drawing {
   workflow: Workflow;
   positions: ReadonlyMap<string, Point>;
   fresh: ReadonlySet<string>;
-  /** By node id, and by link id. */
-  marks: ReadonlyMap<string, Mark>;
+  marks: Marks;
 }
 
 /** Makes nodes and edges, and gives those of the time before again where nothing has changed. */
@@ -69,30 +68,29 @@ export class Draughtsman {
       const id = operator.operatorID;
       const used = ports.get(id);
       const at = positions.get(id) ?? { x: 0, y: 0 };
-      const mark = marks.get(id) ?? null;
+      const mark = marks.operators.get(id) ?? null;
       const isFresh = fresh.has(id);
       const made = JSON.stringify([at.x, at.y, isFresh, mark, used?.inputs, used?.outputs]);
-      draw(id, operator, made, () => ({
-        id,
-        type: "operator",
-        // Until it has been drawn and measured.
-        initialWidth: NODE_WIDTH,
-        initialHeight: NODE_HEIGHT,
-        position: at,
-        ariaLabel: spoken(operator, mark),
-        domAttributes: NOT_A_TAB_STOP,
-        data: {
-          operator,
-          inputs: withPorts(operator.inputPorts, used?.inputs),
-          outputs: withPorts(operator.outputPorts, used?.outputs),
-          fresh: isFresh,
-          mark,
-        },
-      }));
+      draw(id, operator, made, () => {
+        const inputs = withPorts(operator.inputPorts, used?.inputs);
+        const outputs = withPorts(operator.outputPorts, used?.outputs);
+        return {
+          id,
+          type: "operator",
+          // Known beforehand, so that what is out of sight need not be drawn to be measured.
+          initialWidth: NODE_WIDTH,
+          initialHeight: NODE_HEIGHT,
+          handles: [...handlesOf(inputs, "target"), ...handlesOf(outputs, "source")],
+          position: at,
+          ariaLabel: spoken(operator, mark),
+          domAttributes: NOT_A_TAB_STOP,
+          data: { operator, inputs, outputs, fresh: isFresh, mark },
+        };
+      });
     }
     for (const box of workflow.commentBoxes ?? []) {
       const id = commentNodeId(box);
-      const mark = marks.get(id) ?? null;
+      const mark = marks.comments.get(box.commentBoxID) ?? null;
       draw(id, box, String(mark), () => ({
         id,
         type: "comment",
@@ -114,7 +112,7 @@ export class Draughtsman {
     const next: typeof this.edges = new Map();
     for (const link of workflow.links ?? []) {
       const line = lineOf(types.get(link.source.operatorID) ?? "");
-      const mark = marks.get(link.linkID) ?? null;
+      const mark = marks.links.get(link.linkID) ?? null;
       const made = `${line} ${mark}`;
       const known = this.edges.get(link.linkID);
       next.set(
@@ -147,6 +145,20 @@ function toEdge(link: Link, line: string, mark: Mark | null): Edge {
     ariaLabel: `Link from ${link.source.operatorID} to ${link.target.operatorID}`,
     pathOptions: { borderRadius: 22, offset: 24 },
   } as Edge;
+}
+
+/** Where the rings of ports are, as `nodes.css` has them. */
+function handlesOf(ports: readonly Port[], type: "source" | "target"): NodeHandle[] {
+  const x = (type === "source" ? NODE_WIDTH : 0) - PORT_SIZE / 2;
+  return ports.map((port, index) => ({
+    id: port.portID,
+    type,
+    position: type === "source" ? Position.Right : Position.Left,
+    x,
+    y: (NODE_HEIGHT * (index + 1)) / (ports.length + 1) - PORT_SIZE / 2,
+    width: PORT_SIZE,
+    height: PORT_SIZE,
+  }));
 }
 
 interface Ports {

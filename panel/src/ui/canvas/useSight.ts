@@ -1,7 +1,7 @@
 // What of the workflow is in sight: all of it at first; later, only what would be out of sight moves
 // the view.
 
-import { useReactFlow } from "@xyflow/react";
+import { useReactFlow, type Viewport } from "@xyflow/react";
 import { useCallback, useEffect, useRef, type RefObject } from "react";
 
 import type { Point } from "../../client/types";
@@ -25,6 +25,8 @@ export function useSight(
   nodes: readonly FlowNode[],
   positions: ReadonlyMap<string, Point>,
   fresh: ReadonlySet<string>,
+  /** What a revert that is looked at would change; null while none is. */
+  marked: readonly string[] | null,
 ): Sight {
   const flow = useReactFlow<FlowNode>();
 
@@ -64,6 +66,25 @@ export function useSight(
     );
     return () => clearTimeout(timer);
   }, [fresh, positions, flow, isSeen]);
+
+  // A look at a revert shows what would change, and gives the view back afterwards.
+  const before = useRef<Viewport | null>(null);
+  useEffect(() => {
+    if (marked === null) {
+      if (before.current) void flow.setViewport(before.current);
+      before.current = null;
+      return;
+    }
+    // Once: a person who then moves the view has moved it.
+    if (before.current) return;
+    before.current = flow.getViewport();
+    const options = { ...FIT, padding: 0.3, duration: duration(250) };
+    const nodes = marked.map((id) => ({ id }));
+    setTimeout(
+      () => before.current && void flow.fitView(nodes.length === 0 ? options : { ...options, nodes }),
+      MEASURED_AFTER,
+    );
+  }, [marked, flow]);
 
   const show = useCallback(
     (at: Point) => {

@@ -1,44 +1,101 @@
-// A button that opens a short menu.
+// A button that opens a short menu, above whatever scrolls or cuts.
 
-import { useEffect, useId, useRef, useState, type ReactNode } from "react";
+import {
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type CSSProperties,
+  type KeyboardEvent,
+  type ReactNode,
+} from "react";
 
 import { MoreIcon } from "../icons";
+import { moveFocus } from "./moveFocus";
 
 export interface MenuItem {
+  key?: string;
   label: string;
-  icon: ReactNode;
-  onSelect: () => void;
+  icon?: ReactNode;
+  /** A second, quieter line. */
+  detail?: string;
+  /** One of several choices: whether it is the present one. */
+  checked?: boolean;
+  /** Why it cannot be chosen just now. */
+  blocked?: string | null;
   danger?: boolean;
+  onSelect: () => void;
 }
 
-export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
+/** Pixels between the button, its menu and the window's edge. */
+const GAP = 6;
+
+export function Menu({
+  label,
+  items,
+  trigger = <MoreIcon />,
+  className = "button icon-only quiet",
+  tabIndex,
+}: {
+  label: string;
+  items: MenuItem[];
+  trigger?: ReactNode;
+  className?: string;
+  tabIndex?: number;
+}) {
   const [open, setOpen] = useState(false);
   const root = useRef<HTMLDivElement>(null);
+  const list = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
+  const [place, setPlace] = useState<CSSProperties>({});
   const id = useId();
+
+  useLayoutEffect(() => {
+    const from = button.current?.getBoundingClientRect();
+    const menu = list.current?.getBoundingClientRect();
+    if (!open || !from || !menu) return;
+    const below = innerHeight - from.bottom;
+    const left = Math.max(GAP, Math.min(from.right - menu.width, innerWidth - menu.width - GAP));
+    setPlace(
+      below > menu.height + GAP || below > from.top
+        ? { left, top: from.bottom + GAP, maxHeight: below - 2 * GAP }
+        : { left, bottom: innerHeight - from.top + GAP, maxHeight: from.top - 2 * GAP },
+    );
+  }, [open]);
 
   useEffect(() => {
     if (!open) return;
-    root.current?.querySelector<HTMLElement>("[role=menuitem]")?.focus();
-    const outside = (event: PointerEvent) => {
+    const entries = list.current;
+    (
+      entries?.querySelector<HTMLElement>("[aria-checked=true]") ??
+      entries?.querySelector<HTMLElement>("[data-entry]")
+    )?.focus();
+    const close = (event: Event) => {
       if (!root.current?.contains(event.target as Node)) setOpen(false);
     };
-    addEventListener("pointerdown", outside);
-    return () => removeEventListener("pointerdown", outside);
+    addEventListener("pointerdown", close);
+    // What it hangs from moves away under it.
+    addEventListener("scroll", close, true);
+    addEventListener("resize", close);
+    return () => {
+      removeEventListener("pointerdown", close);
+      removeEventListener("scroll", close, true);
+      removeEventListener("resize", close);
+    };
   }, [open]);
 
-  const onKeyDown = (event: React.KeyboardEvent) => {
+  const onKeyDown = (event: KeyboardEvent) => {
     if (!open) return;
-    const entries = [...(root.current?.querySelectorAll<HTMLElement>("[role=menuitem]") ?? [])];
-    const at = entries.indexOf(document.activeElement as HTMLElement);
+    if (event.key === "Tab") {
+      setOpen(false);
+      return;
+    }
     if (event.key === "Escape") {
       setOpen(false);
       button.current?.focus();
-    } else if (event.key === "ArrowDown") entries[(at + 1) % entries.length]?.focus();
-    else if (event.key === "ArrowUp") entries.at(at - 1)?.focus();
-    else if (event.key === "Tab") setOpen(false);
-    else return;
-    if (event.key !== "Tab") event.preventDefault();
+    } else if (!moveFocus(event, list.current, "[data-entry]")) return;
+    event.preventDefault();
     event.stopPropagation();
   };
 
@@ -47,32 +104,41 @@ export function Menu({ label, items }: { label: string; items: MenuItem[] }) {
       <button
         type="button"
         ref={button}
-        className="button icon-only quiet"
+        className={className}
         aria-label={label}
         aria-haspopup="menu"
         aria-expanded={open}
-        aria-controls={id}
+        aria-controls={open ? id : undefined}
+        tabIndex={tabIndex}
         onClick={() => setOpen(!open)}
       >
-        <MoreIcon />
+        {trigger}
       </button>
       {open && (
-        <div className="menu-list" role="menu" id={id}>
+        <div className="menu-list" role="menu" aria-label={label} id={id} ref={list} style={place}>
           {items.map((item) => (
             <button
               type="button"
-              key={item.label}
-              role="menuitem"
+              key={item.key ?? item.label}
+              role={item.checked === undefined ? "menuitem" : "menuitemradio"}
+              aria-checked={item.checked}
+              aria-disabled={item.blocked != null || undefined}
+              title={item.blocked ?? undefined}
+              data-entry=""
               tabIndex={-1}
               className={item.danger ? "danger" : undefined}
               onClick={() => {
+                if (item.blocked != null) return;
                 setOpen(false);
                 button.current?.focus();
                 item.onSelect();
               }}
             >
               {item.icon}
-              {item.label}
+              <span className="menu-words" dir="auto">
+                {item.label}
+                {item.detail !== undefined && <small>{item.detail}</small>}
+              </span>
             </button>
           ))}
         </div>

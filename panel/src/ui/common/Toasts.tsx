@@ -10,12 +10,15 @@ import {
   type ReactNode,
 } from "react";
 
+import { advice } from "../../client/advice";
 import { Problem } from "../../client/rest";
 import { AlertIcon, CloseIcon } from "../icons";
 
 interface Toast {
   id: number;
   text: string;
+  /** What the person can do about it. */
+  advice: string | null;
   path: string | null;
 }
 
@@ -41,8 +44,8 @@ export function ToastProvider({ children }: { children: ReactNode }) {
       const id = nextId.current++;
       const toast =
         error instanceof Problem
-          ? { id, text: error.message, path: error.path }
-          : { id, text: `The page failed: ${String(error)}`, path: null };
+          ? { id, text: error.message, advice: advice(error.code), path: error.path }
+          : { id, text: `The page failed: ${String(error)}`, advice: null, path: null };
       setToasts((all) => [...all.filter((one) => one.text !== toast.text).slice(-3), toast]);
       setTimeout(() => dismiss(id), LIFETIME);
     },
@@ -59,6 +62,7 @@ export function ToastProvider({ children }: { children: ReactNode }) {
             <AlertIcon />
             <div className="toast-text">
               {toast.text}
+              {toast.advice !== null && <span className="toast-advice">{toast.advice}</span>}
               {toast.path !== null && (
                 <span className="toast-path">
                   at <code>{toast.path}</code>

@@ -1,8 +1,15 @@
-// Where lines part: which one is shown, and the way to its neighbours.
+// Where lines part: which one is shown, its neighbours, and all of them in a menu.
 
-import type { Fork } from "../../client/paths";
-import { LeftIcon, RightIcon, SwitchIcon } from "../icons";
-import { firstWords } from "../../client/words";
+import type { Fork, Line } from "../../client/paths";
+import { counted, firstWords } from "../../client/words";
+import { Action } from "../common/Action";
+import { Menu } from "../common/Menu";
+import { CheckIcon, LeftIcon, RightIcon, SwitchIcon } from "../icons";
+import { ago } from "../time";
+
+export function lineDetail(line: Line): string {
+  return `${counted(line.turns, "turn")}, ${ago(new Date(line.at), new Date())}`;
+}
 
 export function BranchPicker({
   fork,
@@ -17,30 +24,52 @@ export function BranchPicker({
   onCheckout: (stepId: string) => void;
 }) {
   const at = fork.lines.findIndex((line) => line.stepId === shown);
-  const button = (to: number, label: string, symbol: React.ReactNode) => {
+  const count = fork.lines.length;
+  const button = (to: number, label: string, none: string, symbol: React.ReactNode) => {
     const line = fork.lines[to];
     const name = line ? `${label}: ${firstWords(line.content)}` : label;
     return (
-      <button
-        type="button"
+      <Action
         className="button icon-only quiet small"
-        aria-label={name}
-        title={blocked ?? name}
-        disabled={blocked !== null || line === undefined}
-        onClick={() => line && onCheckout(line.tip)}
+        label={name}
+        title={name}
+        blocked={line === undefined ? none : blocked}
+        onAct={() => line && onCheckout(line.tip)}
       >
         {symbol}
-      </button>
+      </Action>
     );
   };
   return (
-    <div className="branch-picker" role="group" aria-label="Lines part here">
+    <div
+      className="branch-picker"
+      role="group"
+      aria-label="Lines part here"
+      data-fork={fork.parentId}
+    >
       <SwitchIcon />
-      {button(at - 1, "Earlier line", <LeftIcon />)}
-      <span className="branch-count">
-        {at + 1}/{fork.lines.length}
-      </span>
-      {button(at + 1, "Later line", <RightIcon />)}
+      {button(at - 1, "Earlier line", "This is the earliest line", <LeftIcon />)}
+      <Menu
+        label={`Line ${at + 1} of ${count}. Choose a line`}
+        className="branch-count"
+        trigger={
+          <span>
+            {at + 1} of {count}
+          </span>
+        }
+        items={fork.lines.map((line) => ({
+          key: line.stepId,
+          label: firstWords(line.content),
+          detail: lineDetail(line),
+          checked: line.stepId === shown,
+          blocked: line.stepId === shown ? null : blocked,
+          icon: line.stepId === shown ? <CheckIcon /> : <span className="icon" />,
+          onSelect: () => {
+            if (line.stepId !== shown) onCheckout(line.tip);
+          },
+        }))}
+      />
+      {button(at + 1, "Later line", "This is the latest line", <RightIcon />)}
     </div>
   );
 }

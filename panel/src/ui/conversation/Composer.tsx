@@ -8,6 +8,7 @@ const MAX_HEIGHT = 220;
 
 export function Composer({
   field,
+  hidden,
   draft,
   onDraft,
   blocked,
@@ -17,6 +18,8 @@ export function Composer({
   onStop,
 }: {
   field: RefObject<HTMLTextAreaElement | null>;
+  /** Something else has its place for the moment; what is written stays. */
+  hidden: boolean;
   draft: string;
   onDraft: (text: string) => void;
   blocked: string | null;
@@ -30,12 +33,13 @@ export function Composer({
     if (!element) return;
     element.style.height = "auto";
     element.style.height = `${Math.min(element.scrollHeight, MAX_HEIGHT)}px`;
-  }, [draft, field]);
+  }, [draft, field, hidden]);
 
   const reason = blocked ?? (draft.trim() === "" ? "Write a message first" : null);
   return (
     <form
       className="composer"
+      hidden={hidden}
       onSubmit={(event) => {
         event.preventDefault();
         onSend();
@@ -43,6 +47,8 @@ export function Composer({
     >
       <textarea
         ref={field}
+        id="composer"
+        dir="auto"
         rows={2}
         aria-label="Message to the agent"
         placeholder="Ask for a change to the workflow"

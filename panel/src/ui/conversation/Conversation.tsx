@@ -1,28 +1,30 @@
-// The conversation at HEAD, following its end until the reader scrolls away from it.
+// The conversation as far as HEAD, or as far as an earlier step that is looked at.
 
-import { useEffect, useLayoutEffect, useRef, useState } from "react";
+import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
 import { isWhole, type Fork, type Turn } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
 import type { Step } from "../../client/types";
+import { moveFocus } from "../common/moveFocus";
 import { DownIcon } from "../icons";
 import { EmptyConversation } from "./EmptyConversation";
 import { OpenEnds } from "./OpenEnds";
 import { Running } from "./Running";
-import { TurnView } from "./TurnView";
+import { TurnView, type TurnActions } from "./TurnView";
+import { useFollowing } from "./useFollowing";
 
-/** How near its end, in pixels, a reader counts as following. */
-const NEAR = 60;
+/** Turns from which on those out of sight are not laid out. */
+const MANY = 60;
 
 export function Conversation({
   state,
   path,
   turns,
   forks,
+  going,
   sent,
   blocked,
-  onRevert,
-  onCheckout,
+  actions,
   onOlder,
   onExample,
 }: {
@@ -30,47 +32,71 @@ export function Conversation({
   path: Step[];
   turns: Turn[];
   forks: ReadonlyMap<string, Fork>;
+  /** The turns that would go with the revert that is looked at. */
+  going: ReadonlySet<string>;
   /** How many messages this page has sent: with each, its reader goes to the end. */
   sent: number;
   blocked: string | null;
-  onRevert: (turn: Turn) => void;
-  onCheckout: (stepId: string) => void;
+  actions: TurnActions;
   onOlder: () => Promise<unknown>;
-  onExample: (text: string) => void;
+  onExample: ((text: string) => void) | null;
 }) {
   const log = useRef<HTMLDivElement>(null);
-  const [following, setFollowing] = useState(true);
+  const older = useRef<HTMLButtonElement>(null);
   const [loadingOlder, setLoadingOlder] = useState(false);
-  // Height before older turns came, so that what is read stays where it is.
-  const heightBefore = useRef<number | null>(null);
   const { streaming } = state;
   const working = state.agent === "GENERATING" || state.agent === "STOPPING";
+  const { following, onScroll, toEnd, hold } = useFollowing(log, sent, [path, streaming, working]);
   const ends = forks.get(state.headId);
   const whole = isWhole(path, state.headId);
+  const moreAbove = !whole && state.olderCursor !== null;
 
-  useEffect(() => setFollowing(true), [sent]);
-
-  useLayoutEffect(() => {
-    const element = log.current;
-    if (!element) return;
-    if (heightBefore.current !== null) {
-      element.scrollTop += element.scrollHeight - heightBefore.current;
-      heightBefore.current = null;
-    } else if (following) {
-      element.scrollTop = element.scrollHeight;
-    }
-  }, [path, streaming, working, following]);
-
+  const loadOlder = async () => {
+    if (loadingOlder) return;
+    setLoadingOlder(true);
+    hold();
+    await onOlder();
+    setLoadingOlder(false);
+  };
+  // Scrolling to the top asks for what is above; the button is there for the keyboard.
+  const ask = useRef(loadOlder);
+  ask.current = loadOlder;
   useEffect(() => {
-    const element = log.current;
-    if (!element) return;
-    // The composer grows and shrinks this element too.
-    const observer = new ResizeObserver(() => {
-      if (following) element.scrollTop = element.scrollHeight;
-    });
-    observer.observe(element);
+    const button = older.current;
+    if (!moreAbove || loadingOlder || !button || !log.current) return;
+    const observer = new IntersectionObserver(
+      (entries) => {
+        if (entries.some((entry) => entry.isIntersecting) && (log.current?.scrollTop ?? 0) < 400) {
+          void ask.current();
+        }
+      },
+      { root: log.current, rootMargin: "200px 0px 0px 0px" },
+    );
+    observer.observe(button);
     return () => observer.disconnect();
-  }, [following]);
+  }, [moreAbove, loadingOlder, path.length]);
+
+  // A line that is left takes its picker with it: the focus goes on at the same fork.
+  const fork = useRef<string | null>(null);
+  const held = useMemo(
+    () => ({
+      ...actions,
+      checkout: (stepId: string) => {
+        const from = document.activeElement?.closest<HTMLElement>("[data-fork]");
+        fork.current = from?.dataset["fork"] ?? null;
+        actions.checkout(stepId);
+      },
+    }),
+    [actions],
+  );
+  useEffect(() => {
+    const wanted = fork.current;
+    if (wanted === null) return;
+    if (document.activeElement !== document.body) return;
+    const picker = log.current?.querySelector<HTMLElement>(`[data-fork="${CSS.escape(wanted)}"]`);
+    picker?.querySelector<HTMLElement>(".branch-count")?.focus();
+    fork.current = null;
+  }, [path]);
 
   const last = turns.at(-1);
   // The state is told before the prompt's own step: until that comes, the last turn is an old one.
@@ -82,11 +108,10 @@ export function Conversation({
     />
   );
 
-  const older = async () => {
-    setLoadingOlder(true);
-    heightBefore.current = log.current?.scrollHeight ?? null;
-    await onOlder();
-    setLoadingOlder(false);
+  const onKeyDown = (event: KeyboardEvent) => {
+    // From one turn's button to the next; elsewhere in the log the arrows scroll.
+    if (!(event.target as HTMLElement).matches(".revert")) return;
+    if (moveFocus(event, log.current, ".revert")) event.preventDefault();
   };
 
   const empty = state.ready && turns.length === 0 && whole && !working;
@@ -94,57 +119,63 @@ export function Conversation({
     <div className="log-frame">
       <div
         className="log"
+        id="messages"
         ref={log}
         role="log"
         aria-label="Messages"
-        aria-live="polite"
+        // What matters is said by the announcer, in one sentence.
+        aria-live="off"
         aria-busy={working}
         tabIndex={0}
-        onScroll={(event) => {
-          const { scrollHeight, scrollTop, clientHeight } = event.currentTarget;
-          setFollowing(scrollHeight - scrollTop - clientHeight < NEAR);
-        }}
+        onScroll={onScroll}
+        onKeyDown={onKeyDown}
       >
         {!state.ready && <div className="log-waiting" aria-hidden="true" />}
-        {empty && !ends && (
+        {empty && !ends && onExample && (
           <EmptyConversation operators={state.workflow.operators ?? []} onExample={onExample} />
         )}
-        {!whole && state.olderCursor !== null && (
+        {empty && !onExample && <p className="nothing-yet">Nothing had been said yet.</p>}
+        {moreAbove && (
           <button
             type="button"
+            ref={older}
             className="button older"
-            disabled={loadingOlder}
-            onClick={() => void older()}
+            aria-disabled={loadingOlder || undefined}
+            onClick={() => void loadOlder()}
           >
             {loadingOlder ? "Loading earlier messages" : "Show earlier messages"}
           </button>
         )}
         {(turns.length > 0 || working) && (
-          <div className={`line${working ? " is-running" : ""}`}>
+          <div
+            className={`line${working ? " is-running" : ""}`}
+            data-many={turns.length > MANY || undefined}
+          >
             {turns.map((turn) => (
               <TurnView
                 key={turn.id}
                 turn={turn}
+                newest={turn === last}
                 forks={forks}
                 blocked={blocked}
-                onRevert={onRevert}
-                onCheckout={onCheckout}
+                going={going.has(turn.id)}
+                actions={held}
               >
-                {turn === runningTurn && running}
+                {turn === runningTurn ? running : null}
               </TurnView>
             ))}
             {runningTurn === null && running}
             {!working && <span className="terminus" aria-hidden="true" />}
           </div>
         )}
-        {ends && !working && <OpenEnds fork={ends} blocked={blocked} onCheckout={onCheckout} />}
+        {ends && !working && <OpenEnds fork={ends} blocked={blocked} onCheckout={held.checkout} />}
       </div>
       {!following && (
         <button
           type="button"
           className="button jump"
           onClick={() => {
-            setFollowing(true);
+            toEnd();
             log.current?.focus();
           }}
         >

@@ -1,10 +1,26 @@
 // Text of the agent as React elements: paragraphs, lists, headings, code, bold. Never as HTML.
 
-import { Fragment, type ReactNode } from "react";
+import { Fragment, memo, useState, type ReactNode } from "react";
 
-export function Prose({ text }: { text: string }) {
-  return <div className="prose">{blocks(text)}</div>;
-}
+import { inBytes } from "../../client/words";
+
+/** Characters shown of a longer text until it is asked for. */
+const SHOWN = 20_000;
+
+export const Prose = memo(function Prose({ text }: { text: string }) {
+  const [whole, setWhole] = useState(false);
+  const cut = text.length > SHOWN && !whole;
+  return (
+    <div className="prose">
+      {blocks(cut ? `${text.slice(0, SHOWN)}…` : text)}
+      {cut && (
+        <button type="button" className="link" onClick={() => setWhole(true)}>
+          Show all, {inBytes(text.length)}
+        </button>
+      )}
+    </div>
+  );
+});
 
 function blocks(text: string): ReactNode[] {
   const result: ReactNode[] = [];
@@ -13,11 +29,11 @@ function blocks(text: string): ReactNode[] {
 
   const flush = () => {
     if (paragraph.length) {
-      result.push(<p key={result.length}>{lines(paragraph)}</p>);
+      result.push(<p key={result.length} dir="auto">{lines(paragraph)}</p>);
       paragraph = [];
     }
     if (list) {
-      const items = list.items.map((item, index) => <li key={index}>{inline(item)}</li>);
+      const items = list.items.map((item, index) => <li key={index} dir="auto">{inline(item)}</li>);
       result.push(
         list.ordered ? <ol key={result.length}>{items}</ol> : <ul key={result.length}>{items}</ul>,
       );
@@ -46,7 +62,7 @@ function blocks(text: string): ReactNode[] {
     if (heading) {
       flush();
       result.push(
-        <p key={result.length} className="prose-heading">
+        <p key={result.length} className="prose-heading" dir="auto">
           {inline(heading[1] ?? "")}
         </p>,
       );

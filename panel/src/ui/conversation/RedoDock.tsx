@@ -1,9 +1,10 @@
 // After a revert: what was reverted, and the way forward again. It comes back after a reload.
 
-import { redoPrompt } from "../../client/paths";
+import { redoable } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
+import { Action } from "../common/Action";
 import { RedoIcon, RevertIcon } from "../icons";
-import { firstWords } from "../../client/words";
+import { counted, firstWords } from "../../client/words";
 
 export function RedoDock({
   state,
@@ -20,20 +21,27 @@ export function RedoDock({
   onKept: (text: string) => void;
 }) {
   if (!state.canRedo) return null;
-  const prompt = redoPrompt(state);
+  const forward = redoable(state);
+  const prompt = forward?.prompt ?? null;
   const depth = state.redoDepth;
   return (
     <div className="dock" role="region" aria-label="Reverted">
       <RevertIcon />
       <p>
-        {prompt ? (
-          <>
-            Reverted to before <strong>“{firstWords(prompt.content)}”</strong>
-          </>
+        {forward === null ? (
+          "Reverted"
+        ) : prompt === null ? (
+          "Reverted to the middle of a turn"
         ) : (
-          "The last move was a revert"
+          <>
+            Reverted {counted(forward.turns, "turn")}, to before{" "}
+            <strong dir="auto">“{firstWords(prompt.content)}”</strong>
+          </>
         )}
         {depth > 1 && <span className="dock-depth">{depth} reverts can be redone</span>}
+        <span className="dock-next">
+          A new message starts another line from here; this one stays as a branch.
+        </span>
         {kept !== null && (
           <button type="button" className="link" onClick={() => onKept(kept)}>
             Add its prompt to your draft
@@ -41,26 +49,24 @@ export function RedoDock({
         )}
       </p>
       <div className="dock-actions">
-        <button
-          type="button"
+        <Action
           className="button"
-          disabled={blocked !== null}
-          title={blocked ?? "Go forward to where the last revert left from"}
-          onClick={() => onRedo(false)}
+          blocked={blocked}
+          title="Go forward to where the last revert left from"
+          onAct={() => onRedo(false)}
         >
           <RedoIcon />
           Redo
-        </button>
+        </Action>
         {depth > 1 && (
-          <button
-            type="button"
+          <Action
             className="button quiet"
-            disabled={blocked !== null}
-            title={blocked ?? `Take back all ${depth} reverts`}
-            onClick={() => onRedo(true)}
+            blocked={blocked}
+            title={`Take back all ${depth} reverts`}
+            onAct={() => onRedo(true)}
           >
             Redo all
-          </button>
+          </Action>
         )}
       </div>
     </div>

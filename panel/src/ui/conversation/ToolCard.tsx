@@ -1,7 +1,10 @@
-// One call of a tool: what it did in a line, its arguments and its result on demand.
+// One call of a tool: what it did in a line, its arguments and its result on demand, with their size.
+
+import { useState } from "react";
 
 import { own } from "../../client/loose";
 import type { ToolResult } from "../../client/types";
+import { firstWords, inBytes } from "../../client/words";
 import { lineOf } from "../canvas/lines";
 import { AlertIcon, CheckIcon, DownIcon } from "../icons";
 
@@ -11,6 +14,13 @@ const VERBS: Readonly<Record<string, string>> = {
   deleteOperator: "Delete",
   getWorkflow: "Read the workflow",
 };
+
+/** Characters shown of a longer output until it is asked for. */
+const SHOWN = 4_000;
+/** Characters of an output from which on its size is worth a word. */
+const SIZED = 1_000;
+/** Characters of a summary or an error in the card's own line. */
+const SUMMARY = 300;
 
 function text(value: unknown): string | null {
   return typeof value === "string" && value !== "" ? value : null;
@@ -26,12 +36,18 @@ export function ToolCard({
   /** Null while the call runs. */
   result: ToolResult | null;
 }) {
+  const [open, setOpen] = useState(false);
   const type = text(input["operatorType"]);
   const id = text(input["operatorId"]);
-  const summary = text(input["summary"]);
   const state = result === null ? "running" : result.isError ? "error" : "ok";
+  const summary = result?.isError ? result.output : text(input["summary"]);
   return (
-    <details className="tool" data-state={state} data-line={type ? lineOf(type) : undefined}>
+    <details
+      className="tool"
+      data-state={state}
+      data-line={type ? lineOf(type) : undefined}
+      onToggle={(event) => setOpen(event.currentTarget.open)}
+    >
       <summary>
         <span className="tool-dot" aria-hidden="true" />
         <span className="tool-title">
@@ -40,6 +56,7 @@ export function ToolCard({
           {id && <> <code>{id}</code></>}
         </span>
         <span className="tool-state">
+          {result && result.output.length >= SIZED && <small>{inBytes(result.output.length)}</small>}
           {state === "ok" && <CheckIcon />}
           {state === "error" && <AlertIcon />}
           {state === "running" && <span className="spinner" aria-hidden="true" />}
@@ -48,22 +65,43 @@ export function ToolCard({
           </span>
         </span>
         <DownIcon />
-        {(summary ?? result?.isError) && (
-          <span className="tool-summary">{result?.isError ? result.output : summary}</span>
+        {summary !== null && (
+          <span className="tool-summary" dir="auto">
+            {firstWords(summary, SUMMARY)}
+          </span>
         )}
       </summary>
-      <div className="tool-body">
-        <h3>
-          Arguments of <code>{name}</code>
-        </h3>
-        <pre tabIndex={0}>{JSON.stringify(input, null, 2)}</pre>
-        {result && (
-          <>
-            <h3>Result</h3>
-            <pre tabIndex={0}>{result.output}</pre>
-          </>
-        )}
-      </div>
+      {open && (
+        <div className="tool-body">
+          <h3>
+            Arguments of <code>{name}</code>
+          </h3>
+          <Output label="Arguments" text={JSON.stringify(input, null, 2)} />
+          {result && (
+            <>
+              <h3>Result</h3>
+              <Output label="Result" text={result.output} />
+            </>
+          )}
+        </div>
+      )}
     </details>
+  );
+}
+
+function Output({ label, text }: { label: string; text: string }) {
+  const [whole, setWhole] = useState(false);
+  const cut = text.length > SHOWN && !whole;
+  return (
+    <>
+      <pre tabIndex={0} role="group" aria-label={label} dir="auto">
+        {cut ? `${text.slice(0, SHOWN)}…` : text}
+      </pre>
+      {cut && (
+        <button type="button" className="link" onClick={() => setWhole(true)}>
+          Show all, {inBytes(text.length)}
+        </button>
+      )}
+    </>
   );
 }

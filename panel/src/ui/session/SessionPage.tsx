@@ -3,56 +3,89 @@
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import { parseJson } from "../../client/json";
-import { forksOf, neighbourLine, turnsOf, visiblePath, type Turn } from "../../client/paths";
 import type { Move } from "../../client/ownEdits";
+import {
+  forksOf,
+  isWhole,
+  neighbourLine,
+  turnsOf,
+  visiblePath,
+  type Fork,
+  type Turn,
+} from "../../client/paths";
 import { patchSession, workflowText } from "../../client/rest";
 import type { Edit, Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
 import { Boundary } from "../common/Boundary";
 import { NotFoundPage } from "../common/NotFoundPage";
+import { SkipLinks } from "../common/SkipLinks";
 import { useToasts } from "../common/Toasts";
 import { Composer } from "../conversation/Composer";
 import { Conversation } from "../conversation/Conversation";
 import { RedoDock } from "../conversation/RedoDock";
 import { useDraft } from "../conversation/useDraft";
 import { download, readWorkflowFile } from "../files";
-import { ConnectionBanner } from "./ConnectionBanner";
+import { RevertPreview } from "../preview/RevertPreview";
+import { usePreview } from "../preview/usePreview";
+import { navigate, sessionPath } from "../router";
+import { Announcer } from "./Announcer";
+import { Banners } from "./Banners";
+import { EarlierBar } from "./EarlierBar";
 import { obstacle } from "./obstacle";
 import { ShortcutSheet } from "./ShortcutSheet";
 import { StatusLine } from "./StatusLine";
 import { TopBar } from "./TopBar";
+import { useEarlier } from "./useEarlier";
 import { useSession } from "./useSession";
 import { useShortcuts } from "./useShortcuts";
+import { useTurnMoves } from "./useTurnMoves";
 
-export function SessionPage({ id }: { id: string }) {
+const NONE: ReadonlySet<string> = new Set();
+const NOTHING: Workflow = {};
+
+export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const { fail } = useToasts();
   const [session, view] = useSession(id);
   const { state, connection } = view;
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
   const [help, setHelp] = useState(false);
   const [sent, setSent] = useState(0);
-  const [draft, setDraft] = useDraft(id);
-  /** The prompt of the turn that this page reverted, while a draft keeps it out of the composer. */
-  const [kept, setKept] = useState<string | null>(null);
+  const [shown, setShown] = useState<{ id: string } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
-  const draftNow = useRef(draft);
-  draftNow.current = draft;
-  /** The prompt that a revert has put into the composer. */
-  const returned = useRef<string | null>(null);
 
-  const path = useMemo(() => visiblePath(state.steps, state.headId), [state.steps, state.headId]);
-  const turns = useMemo(() => turnsOf(path), [path]);
+  const headPath = useMemo(
+    () => visiblePath(state.steps, state.headId),
+    [state.steps, state.headId],
+  );
+  const headTurns = useTurns(headPath);
   const forks = useMemo(() => forksOf(state.branches), [state.branches]);
-  const blocked = obstacle(view);
+  const { look, loadOlder } = useEarlier(id, at);
+  const earlier = look?.phase === "ready" ? look.earlier : null;
+  const earlierTurns = useTurns(earlier?.path ?? NO_STEPS);
+
+  const newest = newestPrompt(state.ready, headTurns, isWhole(headPath, state.headId));
+  const draft = useDraft(id, newest);
+  const preview = usePreview(id, state.headId, view.workflow, fail);
+  const moves = useTurnMoves({ session, view, turns: headTurns, draft, composer, preview, fail });
+
+  const cannot = obstacle(view);
   const generating = state.agent === "GENERATING" || state.agent === "STOPPING";
+  const looking = preview.target !== null;
+  const blocked =
+    look !== null
+      ? "This is an earlier state"
+      : looking
+        ? "A revert is being looked at"
+        : cannot;
 
   useEffect(() => {
     document.title = state.ready ? `${state.name} · Turnback` : "Turnback";
   }, [state.ready, state.name]);
 
+  // What is looked at goes when it can no longer be agreed to, or when the person looks elsewhere.
   useEffect(() => {
-    if (!state.canRedo) setKept(null);
-  }, [state.canRedo]);
+    if (at !== null || state.archived) preview.close();
+  }, [at, state.archived, preview.close]);
 
   const attempt = useCallback(
     async (act: () => Promise<unknown>): Promise<boolean> => {
@@ -67,55 +100,28 @@ export function SessionPage({ id }: { id: string }) {
     [fail],
   );
 
-  const send = async () => {
-    const content = draft.trim();
-    if (content === "" || blocked !== null) return;
-    setDraft("");
+  const send = () => {
+    if (draft.text.trim() === "" || blocked !== null) return;
     setSent((count) => count + 1);
-    // What was not taken goes back, unless something else has been written meanwhile.
-    if (!(await attempt(() => session.prompt(content))) && draftNow.current === "") setDraft(content);
+    void draft.send((content) => attempt(() => session.prompt(content)));
   };
-
   const stop = useCallback(() => void attempt(() => session.stop()), [attempt, session]);
-
-  const revert = useCallback(
-    async (turn: Turn) => {
-      if (!(await attempt(() => session.revert(turn.id)))) return;
-      const prompt = turn.prompt?.kind === "edit" ? null : (turn.prompt?.content ?? null);
-      const untouched = draftNow.current.trim() === "" || draftNow.current === returned.current;
-      returned.current = untouched ? prompt : null;
-      if (untouched) setDraft(prompt ?? "");
-      setKept(untouched ? null : prompt);
-      composer.current?.focus({ preventScroll: true });
-    },
-    [attempt, session, setDraft],
-  );
-
-  const redo = useCallback(
-    async (all: boolean) => {
-      if (!(await attempt(() => session.redo({ all })))) return;
-      // A prompt that the revert returned, and that nobody touched, goes back with the redo.
-      if (draftNow.current === returned.current) setDraft("");
-      returned.current = null;
-      composer.current?.focus({ preventScroll: true });
-    },
-    [attempt, session, setDraft],
-  );
-
-  const checkout = useCallback(
-    (stepId: string) => void attempt(() => session.checkout(stepId)),
-    [attempt, session],
-  );
+  const back = () => {
+    navigate(sessionPath(id));
+    requestAnimationFrame(() => composer.current?.focus({ preventScroll: true }));
+  };
+  const checkoutEarlier = () =>
+    void attempt(() => session.checkout(at ?? "")).then((done) => {
+      if (done) back();
+    });
 
   const edit = useCallback(
     (edits: Edit[], inverse?: Edit[]) => void attempt(() => session.edit(edits, inverse)),
     [attempt, session],
   );
-
-  const move = useCallback((moves: Move[]) => session.moveThings(moves), [session]);
+  const move = useCallback((things: Move[]) => session.moveThings(things), [session]);
   const undoEdit = useCallback(() => void attempt(() => session.undoEdit()), [attempt, session]);
   const redoEdit = useCallback(() => void attempt(() => session.redoEdit()), [attempt, session]);
-
   const openFile = useCallback(
     (file: File) =>
       void attempt(async () => {
@@ -124,34 +130,59 @@ export function SessionPage({ id }: { id: string }) {
       }),
     [attempt, session],
   );
-
-  const save = useCallback(
-    () => void attempt(async () => download(state.name, await workflowText(id))),
-    [attempt, id, state.name],
-  );
+  const save = () => void attempt(async () => download(state.name, await workflowText(id)));
 
   useShortcuts({
     help: () => setHelp(true),
-    stop: generating && !help ? stop : null,
+    escape: help ? null : at !== null ? back : generating ? stop : null,
+    write: () => composer.current?.focus(),
     revertLast: () => {
-      const last = turns.at(-1);
-      if (last && blocked === null) void revert(last);
+      const last = headTurns.at(-1);
+      if (last && blocked === null) moves.actions.revert(last);
     },
     redo: () => {
-      if (state.canRedo && blocked === null) void redo(false);
+      if (state.canRedo && blocked === null) moves.redo(false);
     },
     line: (by) => {
-      const tip = blocked === null ? neighbourLine(path, forks, by) : null;
-      if (tip !== null) checkout(tip);
+      const tip = blocked === null ? neighbourLine(headPath, forks, by) : null;
+      if (tip !== null) moves.actions.checkout(tip);
     },
   });
+
+  const going = useMemo(() => {
+    const { target } = preview;
+    if (target === null) return NONE;
+    const from = headTurns.findIndex((turn) => turn.id === target.turn.id);
+    return new Set(headTurns.slice(Math.max(0, from)).map((turn) => turn.id));
+  }, [preview.target, headTurns]);
 
   if (connection.phase === "closed") return <NotFoundPage sentence={connection.reason} />;
   if (state.deleted) return <NotFoundPage sentence="This session has been deleted." />;
 
-  const last = turns.at(-1);
+  const seen = preview.looked?.seen ?? null;
+  const workflow = look !== null ? (earlier?.workflow ?? NOTHING) : (seen?.workflow ?? view.workflow);
+  const shownState = look === null ? state : {
+    ...state,
+    ready: earlier !== null || look.phase === "failed",
+    agent: "AVAILABLE" as const,
+    headId: at ?? "",
+    streaming: null,
+    olderCursor: earlier?.cursor ?? null,
+  };
   return (
-    <div className="session-page" data-pane={pane}>
+    <div
+      className="session-page"
+      data-pane={pane}
+      data-previewing={looking || undefined}
+      data-earlier={look !== null || undefined}
+    >
+      <SkipLinks
+        links={[
+          [look === null ? "#composer" : "#messages", "Skip to the message field"],
+          ["#messages", "Skip to the conversation"],
+          ["#canvas", "Skip to the canvas"],
+        ]}
+      />
       <TopBar
         name={state.name}
         ready={state.ready}
@@ -161,19 +192,27 @@ export function SessionPage({ id }: { id: string }) {
         onSave={save}
         onHelp={() => setHelp(true)}
       />
-      <ConnectionBanner status={connection} onRetry={() => session.retryNow()} />
+      <Banners
+        status={connection}
+        state={state}
+        onRetry={() => session.retryNow()}
+        onUnarchive={() => void attempt(() => patchSession(id, { archived: false }))}
+      />
+      <Announcer state={state} turns={headTurns} />
       <main className="panes">
         <Boundary
           sentence="This workflow cannot be drawn. The conversation works: revert, or ask for a change."
-          of={view.workflow}
+          of={workflow}
         >
           <Canvas
             key={id}
-            workflow={view.workflow}
-            ready={state.ready}
+            workflow={workflow}
+            ready={shownState.ready}
             blocked={blocked}
             canUndo={view.canUndoEdit}
             canRedo={view.canRedoEdit}
+            marks={seen?.marks ?? null}
+            shown={shown}
             onEdit={edit}
             onMove={move}
             onUndo={undoEdit}
@@ -181,49 +220,88 @@ export function SessionPage({ id }: { id: string }) {
             onOpenFile={openFile}
           />
         </Boundary>
-        <section className="conversation" aria-label="Conversation">
-          <StatusLine view={view} steps={last?.steps.length ?? 0} />
+        <section className="conversation" aria-labelledby="conversation-heading">
+          <h2 className="sr-only" id="conversation-heading">
+            Conversation
+          </h2>
+          <StatusLine view={view} steps={headTurns.at(-1)?.steps.length ?? 0} />
           <Conversation
-            state={state}
-            path={path}
-            turns={turns}
-            forks={forks}
+            key={at ?? "now"}
+            state={shownState}
+            path={look === null ? headPath : (earlier?.path ?? NO_STEPS)}
+            turns={look === null ? headTurns : earlierTurns}
+            forks={look === null ? forks : NO_FORKS}
+            going={going}
             sent={sent}
             blocked={blocked}
-            onRevert={(turn) => void revert(turn)}
-            onCheckout={checkout}
-            onOlder={() => attempt(() => session.loadOlder())}
-            onExample={(text) => {
-              setDraft(text);
-              composer.current?.focus();
-            }}
+            actions={moves.actions}
+            onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
+            onExample={
+              look === null
+                ? (text) => {
+                    draft.set(text);
+                    composer.current?.focus();
+                  }
+                : null
+            }
           />
           <div className="composing">
-            <RedoDock
-              state={state}
-              blocked={blocked}
-              kept={kept}
-              onRedo={(all) => void redo(all)}
-              onKept={(text) => {
-                setDraft(draft.trim() === "" ? text : `${draft.trimEnd()}\n${text}`);
-                setKept(null);
-                composer.current?.focus();
-              }}
-            />
-            <Composer
-              field={composer}
-              draft={draft}
-              onDraft={setDraft}
-              blocked={blocked}
-              generating={generating}
-              stopping={state.agent === "STOPPING"}
-              onSend={() => void send()}
-              onStop={stop}
-            />
+            {look !== null ? (
+              <EarlierBar look={look} blocked={cannot} onBack={back} onCheckout={checkoutEarlier} />
+            ) : preview.target !== null ? (
+              <RevertPreview
+                target={preview.target}
+                looked={preview.looked}
+                blocked={cannot}
+                onShow={(nodeId) => setShown({ id: nodeId })}
+                onRevert={(agreed) => preview.target && moves.agree(preview.target, agreed)}
+                onClose={preview.close}
+              />
+            ) : (
+              <RedoDock
+                state={state}
+                blocked={blocked}
+                kept={moves.kept}
+                onRedo={moves.redo}
+                onKept={moves.addKept}
+              />
+            )}
+            {look === null && (
+              <Composer
+                field={composer}
+                hidden={looking}
+                draft={draft.text}
+                onDraft={draft.set}
+                blocked={blocked}
+                generating={generating}
+                stopping={state.agent === "STOPPING"}
+                onSend={send}
+                onStop={stop}
+              />
+            )}
           </div>
         </section>
       </main>
       {help && <ShortcutSheet onClose={() => setHelp(false)} />}
     </div>
   );
+}
+
+const NO_STEPS: never[] = [];
+const NO_FORKS: ReadonlyMap<string, Fork> = new Map();
+
+/** The turns of a path, with those that have not changed as the same objects. */
+function useTurns(path: Parameters<typeof turnsOf>[0]): Turn[] {
+  const before = useRef<Turn[]>([]);
+  return useMemo(() => {
+    before.current = turnsOf(path, before.current);
+    return before.current;
+  }, [path]);
+}
+
+/** The newest prompt; empty where there is none, null where that is not known yet. */
+function newestPrompt(ready: boolean, turns: readonly Turn[], whole: boolean): string | null {
+  if (!ready) return null;
+  const prompt = turns.findLast((turn) => turn.prompt?.kind === "prompt")?.prompt;
+  return prompt?.content ?? (whole ? "" : null);
 }

@@ -1,6 +1,7 @@
-// What is going on, in one polite line.
+// What is going on, in one line to be seen. What is to be heard is the announcer's.
 
 import type { View } from "../../client/session";
+import { counted } from "../../client/words";
 
 function sentence({ state, connection }: View, steps: number): string {
   if (!state.ready) return "Loading";
@@ -18,7 +19,7 @@ function sentence({ state, connection }: View, steps: number): string {
   }
   switch (state.lastMove?.cause) {
     case "revert":
-      return "Reverted";
+      return state.lastMove.turns ? `Reverted ${counted(state.lastMove.turns, "turn")}` : "Reverted";
     case "redo":
       return "Redone";
     case "checkout":
@@ -36,7 +37,7 @@ export function StatusLine({ view, steps }: { view: View; steps: number }) {
       data-agent={connection.phase === "open" ? state.agent : "UNAVAILABLE"}
     >
       <span className="lamp" aria-hidden="true" />
-      <span role="status">{sentence(view, steps)}</span>
+      <span className="status-words">{sentence(view, steps)}</span>
     </div>
   );
 }

@@ -1,0 +1,28 @@
+// What a person wrote: whole where it is short, and its beginning with its size where it is long.
+
+import { useState } from "react";
+
+import { inBytes } from "../../client/words";
+
+/** Characters shown of a longer text. */
+const SHOWN = 1_500;
+
+export function LongText({ text, className }: { text: string; className: string }) {
+  const [whole, setWhole] = useState(false);
+  const long = text.length > SHOWN + SHOWN / 4;
+  return (
+    <div className={className} dir="auto">
+      {long && !whole ? `${text.slice(0, SHOWN)}…` : text}
+      {long && (
+        <button
+          type="button"
+          className="link show-all"
+          aria-expanded={whole}
+          onClick={() => setWhole(!whole)}
+        >
+          {whole ? "Show the beginning only" : `Show all, ${inBytes(text.length)}`}
+        </button>
+      )}
+    </div>
+  );
+}

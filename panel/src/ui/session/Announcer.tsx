@@ -1,0 +1,81 @@
+// What a person who does not see the page is told: that the agent works and what came of it, where
+// HEAD went, what can be done next. Text that streams is not read out word by word.
+
+import { useEffect, useRef, useState } from "react";
+
+import type { Turn } from "../../client/paths";
+import type { SessionState } from "../../client/reducer";
+import { counted, firstWords } from "../../client/words";
+
+/** Characters read out of an answer; the conversation has the rest. */
+const READ_OUT = 240;
+
+export function Announcer({ state, turns }: { state: SessionState; turns: readonly Turn[] }) {
+  const [said, setSaid] = useState("");
+  const before = useRef({ agent: state.agent, move: state.lastMove?.eventSeq ?? null });
+  const ready = useRef(false);
+  useEffect(() => {
+    const { agent, lastMove } = state;
+    const last = before.current;
+    before.current = { agent, move: lastMove?.eventSeq ?? null };
+    // What was there when the page opened is not news.
+    if (!ready.current) {
+      ready.current = state.ready;
+      return;
+    }
+    if (lastMove && lastMove.eventSeq !== last.move) setSaid(ofMove(state, turns));
+    else if (agent === last.agent) return;
+    else if (agent === "GENERATING") setSaid("The agent is working.");
+    else if (agent === "STOPPING") setSaid("The agent is stopping.");
+    else if (agent === "UNAVAILABLE") setSaid("The server cannot reach its database.");
+    else setSaid(ofEnd(turns.at(-1)));
+  }, [state, turns]);
+  return (
+    <p className="sr-only" role="status" data-announcer="">
+      {said}
+    </p>
+  );
+}
+
+function ofMove({ lastMove, canRedo }: SessionState, turns: readonly Turn[]): string {
+  const last = turns.at(-1);
+  switch (lastMove?.cause) {
+    case "revert": {
+      const what = lastMove.turns === null ? "Reverted" : `Reverted ${counted(lastMove.turns, "turn")}`;
+      return canRedo ? `${what}. Redo is available.` : `${what}.`;
+    }
+    case "redo": {
+      const what =
+        lastMove.turns === null ? "Redone" : `Redone: ${counted(lastMove.turns, "turn")} came back`;
+      return canRedo ? `${what}. There is more to redo.` : `${what}.`;
+    }
+    case "checkout":
+      return `On another line: ${counted(turns.length, "turn")}, the last is “${
+        last?.prompt ? firstWords(last.prompt.content) : "not loaded"
+      }”.`;
+    case "edit":
+      return last?.prompt ? `${last.prompt.content}.` : "The canvas was edited.";
+    case undefined:
+      return "";
+  }
+}
+
+function ofEnd(turn: Turn | undefined): string {
+  const step = turn?.steps.at(-1);
+  const text = firstWords(step?.content ?? "", READ_OUT);
+  switch (step?.endReason) {
+    case "complete":
+      return `The agent has finished. ${text}`;
+    case "stopped":
+      return "The agent was stopped. What it had done stays.";
+    case "failed":
+      return `The turn failed. ${text}`;
+    case "limit":
+      return `The turn ended at a limit. ${text}`;
+    case "interrupted":
+      return "The turn was interrupted. What it had done stays.";
+    case null:
+    case undefined:
+      return "The agent is ready.";
+  }
+}
