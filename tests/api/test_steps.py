@@ -50,7 +50,7 @@ async def test_the_path_to_any_step_can_be_read(standing: Server) -> None:
     session, turn = await prompted(standing)
     url = f"/sessions/{session}/steps"
     tip = (await standing.http.get(url)).json()["steps"][-1]["id"]
-    await command(standing, session, {"type": "WsClientRevertCommand", "messageId": turn})
+    await send(standing, session, {"type": "WsClientRevertCommand", "messageId": turn})
     there = (await standing.http.get(url, params={"at": tip})).json()["steps"]
     assert there[0]["content"] == ADD_SCAN["content"]
     assert there[-1]["id"] == tip
