@@ -130,7 +130,7 @@ class Settings(BaseSettings):
     max_edits: Positive = 1_000
     """Edits in one command."""
     max_kept_edits: Positive = 200
-    """Turns of people's edits that one revert makes again (`keepEdits`)."""
+    """Runs of people's edits that one revert makes again (`keepEdits`)."""
     command_queue: Positive = 100
     """Commands that wait for one session."""
     session_idle_timeout: Seconds = 300.0

@@ -432,7 +432,7 @@ async def test_what_does_not_fit_there_is_refused_and_nothing_changes(server: Se
         await client.snapshot()
         mine = await turn(client)
         await edit(client, note("n"))
-        moved = await edit(client, move("op1", 40))
+        await edit(client, move("op1", 40))
         before = (await server.http.get(f"/sessions/{session}")).json()
         saved = await workflow(server, session)
         told = await preview(server, session, turn_id=mine)
@@ -440,7 +440,6 @@ async def test_what_does_not_fit_there_is_refused_and_nothing_changes(server: Se
         assert refused["code"] == "edit_conflict"
         assert refused["data"] == {
             "headId": client.head,
-            "messageId": moved,
             "conflicts": [{"kind": "position", "id": "op1"}],
         }
         assert told["keeps_edits"] is False
@@ -519,12 +518,16 @@ async def test_a_link_that_was_drawn_keeps_its_id_so_that_later_edits_find_it(
         assert (await workflow(server, session))["links"] == [link | {"note": 1}]
 
 
-async def test_one_revert_keeps_so_many_edits_and_no_more(fresh_database: str) -> None:
+async def test_one_revert_keeps_so_many_runs_of_edits_and_no_more(fresh_database: str) -> None:
     async with serving(fresh_database, max_kept_edits=2) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
-            turns = [await edit(client, note(f"n{at}")) for at in range(3)]
+            turns = []
+            for at in range(3):
+                turns.append(await edit(client, note(f"n{at}")))
+                await edit(client, note(f"m{at}"))
+                await turn(client, "add a Limit")
             refused = await client.ask("Revert", messageId=turns[0], keepEdits=True)
             assert (refused["code"], refused["data"]) == (
                 "too_large",
@@ -533,6 +536,22 @@ async def test_one_revert_keeps_so_many_edits_and_no_more(fresh_database: str) -
             assert (await preview(server, session, turn_id=turns[0]))["keeps_edits"] is False
             done = await client.ask("Revert", messageId=turns[1], keepEdits=True)
             assert "code" not in done
+
+
+async def test_what_was_edited_and_put_back_again_is_in_nobodys_way(server: Server) -> None:
+    session = await server.session()
+    async with server.connect(session) as client:
+        await client.snapshot()
+        mine = await turn(client)
+        place = (await workflow(server, session))["operatorPositions"]["op1"]
+        await edit(client, move("op1", 40))
+        await edit(client, note("n"))
+        back = {"op": "moveOperator", "operatorID": "op1", "position": place}
+        await edit(client, back)
+        done = await client.ask("Revert", messageId=mine, keepEdits=True)
+        assert done["type"] == "WsServerAckEvent", done
+        saved = await workflow(server, session)
+        assert (saved["operators"], len(saved["commentBoxes"])) == ([], 1)
 
 
 async def test_the_same_request_to_keep_edits_is_carried_out_once(server: Server) -> None:

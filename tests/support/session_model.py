@@ -439,6 +439,17 @@ class Model:
         to = self._reverted(fields)
         return self.kept(at, len(self.paths[to]))[0] != items(self.document(to))
 
+    def runs(self, path: Path) -> list[tuple[str, str]]:
+        """The documents before and after each run of edits with nothing changed in between."""
+        found: list[tuple[str, str]] = []
+        for step_id in path:
+            if self.steps[step_id]["kind"] == "edit":
+                before, after = self.before(step_id), self.texts[step_id]
+                if found and found[-1][1] == before:
+                    before = found.pop()[0]
+                found.append((before, after))
+        return found
+
     def kept(self, at: Moment, length: int) -> tuple[Items, bool]:
         """What the edits that a revert to a path so long takes back come to when they are kept.
 
@@ -446,10 +457,7 @@ class Model:
         """
         text: str | None = self.texts[at.path[length - 1] if length else ROOT]
         found = items(json.loads(text or ""))
-        for step_id in at.path[length:]:
-            if self.steps[step_id]["kind"] != "edit":
-                continue
-            before, after = self.before(step_id), self.texts[step_id]
+        for before, after in self.runs(at.path[length:]):
             text = after if text in (before, after) else None
             mine, base = items(json.loads(after)), items(json.loads(before))
             found = merged_items(base, mine, found)
@@ -520,7 +528,7 @@ class Model:
         if off or not fields.get("keepEdits"):
             return
         length = len(self.paths[self._reverted(fields)])
-        if len([s for s in at.path[length:] if self.steps[s]["kind"] == "edit"]) > self.max_kept:
+        if len(self.runs(at.path[length:])) > self.max_kept:
             must.add("too_large")
             return
         try:
