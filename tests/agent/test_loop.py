@@ -1040,6 +1040,21 @@ async def test_what_is_gathered_before_it_is_an_answer_is_bounded_too(
     assert run.end.end_reason is EndReason.LIMIT
 
 
+@pytest.mark.parametrize("end", [b"\n\n", b"\r\n\r\n"])
+async def test_many_small_events_are_no_large_one(provider: ScriptedProvider, end: bytes) -> None:
+    piece = orjson.dumps(text("x") | {"id": "i", "model": "m", "object": "o", "created": 1})
+    ended = orjson.dumps(finish("stop") | {"id": "i", "model": "m", "object": "o", "created": 1})
+    stream = b"".join(b"data: " + said + end for said in [*[piece] * 200, ended, b"[DONE]"])
+    cuts = [stream[at : at + 97] for at in range(0, len(stream), 97)]
+    assert len(stream) > 20_000
+    settings = Settings(model="openai:x", model_base_url=provider.url, max_reply_bytes=1000)
+    async with resolve(settings) as model:
+        for items in ([stream], cuts):
+            provider.will(Answer(items, whole=False))
+            run = await Run(model, limits=limits(max_reply_bytes=1000)).collect()
+            assert (run.end.content, run.end.end_reason) == ("x" * 200, EndReason.COMPLETE)
+
+
 async def test_more_calls_than_allowed_in_one_step_are_not_run(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:

@@ -57,7 +57,7 @@ class _Bounded(httpx2.AsyncByteStream):
                 seen = (ended + chunk).replace(b"\r\n", b"\n")
                 if (at := seen.rfind(b"\n\n")) >= 0:
                     size = len(seen) - at - 2
-                ended = chunk[-3:]
+                ended = (ended + chunk)[-3:]
             if size > self._most:
                 raise TooLarge(
                     f"an answer of more than {self._named} bytes (`max_reply_bytes`).",
