@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from email.utils import formatdate
 from time import time
 from typing import Any
@@ -31,7 +31,7 @@ from scripted_provider import (
     usage,
 )
 from serving import Server, serving
-from wire import Client, Frame
+from wire import Client, Frame, is_status
 
 KEY = "sk-canary-of-ours"
 SECRET = "canary-of-the-provider"
@@ -238,7 +238,6 @@ KINDS = {
 class Service:
     server: Server
     provider: ScriptedProvider
-    left: list[Frame] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
@@ -306,6 +305,44 @@ async def test_whatever_a_provider_does_the_turn_ends_and_can_be_taken_back(
         provider.will([text("And on.")])
         frames = await client.prompt("Go on.")
         assert told(frames)[-1]["content"] == "And on."
+
+
+@pytest.mark.parametrize(
+    ("answers", "partial"),
+    [
+        pytest.param([HANG], [], id="before the headers"),
+        pytest.param([[Pause()]], [], id="before the first piece"),
+        pytest.param([[text("Half"), Pause()]], ["Half"], id="between two pieces"),
+        pytest.param([[HALF_A_CALL, Pause()]], [""], id="within the arguments"),
+        pytest.param(
+            [Refusal(429, retry=True, headers={"retry-after": "1"}), DONE],
+            [],
+            id="in the pause that it asked for",
+        ),
+    ],
+)
+async def test_stop_is_heard_wherever_the_provider_lets_it_wait(
+    service: Service, answers: Sequence[Any], partial: Sequence[str]
+) -> None:
+    server, provider = service.server, service.provider
+    session = await server.session()
+    async with server.connect(session) as client:
+        await client.snapshot()
+        provider.will(*answers)
+        await client.send("Prompt", content=PROMPT)
+        await provider.asked.wait()
+        if partial:
+            await client.wait(lambda frame: frame["type"] == "WsServerDeltaEvent")
+        await client.send("Stop")
+        await client.wait(is_status("AVAILABLE"), since=2)
+        user, *steps = told(client.frames)
+        assert [step["content"] for step in steps] == [*partial, "Stopped."]
+        assert steps[-1]["endReason"] == "stopped"
+        await client.ask("Revert", messageId=user["messageId"])
+        await client.ask("Redo")
+        assert client.head == steps[-1]["id"]
+        provider.will([text("And on.")])
+        assert told(await client.prompt("Go on."))[-1]["content"] == "And on."
 
 
 def told(frames: Sequence[Frame]) -> list[Frame]:
