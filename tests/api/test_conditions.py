@@ -131,3 +131,16 @@ async def test_members_of_a_query_that_nobody_knows_are_left_alone(standing: Ser
     assert answer.status_code == 200
     stopped = await command(standing, session, "Stop")
     assert stopped.status_code == 202
+
+
+async def test_the_workflow_of_a_step_is_304_where_it_is_known(server: Server) -> None:
+    session = await server.session()
+    said = await turn(server, session, "add a CSVFileScan")
+    path = f"/sessions/{session}/steps/{said['headId']}/workflow"
+    known = (await server.http.get(path)).headers["etag"]
+    again = await server.http.get(path, headers={"if-none-match": known})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", known)
+    before = await server.http.get(f"{path}?side=before", headers={"if-none-match": known})
+    assert before.status_code == 304  # the last step only answers
+    initial = f"/sessions/{session}/steps/step-initial/workflow"
+    assert (await server.http.get(initial, headers={"if-none-match": known})).status_code == 200

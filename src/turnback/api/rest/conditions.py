@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from fastapi import Request
 
 _TAG = re.compile(r'(?:W/)?"[\x21\x23-\x7e\x80-\xff]*"')
 ANY = "*"
+
+IF_NONE_MATCH: dict[str, Any] = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "`ETag`s whose answers the client has, or `*`; 304 where one still holds.",
+    "schema": {"type": "string"},
+}
+NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
+    304: {"description": "It is as the client has it."}
+}
+"""The header and its answer as OpenAPI has them."""
 
 
 def tags(request: Request, header: str) -> list[str] | None:

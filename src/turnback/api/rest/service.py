@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
 
 from turnback import __version__
 from turnback.api.frames import V1_TYPES
@@ -17,13 +19,36 @@ from turnback.telemetry import metrics
 router = APIRouter(responses=PROBLEMS)
 
 
-@router.get("/operator-types")
+class OperatorTypes(BaseModel):
+    """The operator types: `type`, ports, and the JSON Schema of the properties of each."""
+
+    types: list[dict[str, Any]]
+
+
+class Capabilities(BaseModel):
+    """What this server offers: subprotocols, commands, features, limits by their setting's name."""
+
+    version: str
+    protocols: list[str]
+    commands: list[str]
+    features: list[str]
+    model: str
+    limits: dict[str, int]
+
+
+class Health(BaseModel):
+    """`ok` where it is alive, `ready` where it can serve."""
+
+    status: Literal["ok", "ready"]
+
+
+@router.get("/operator-types", response_model=OperatorTypes)
 async def operator_types() -> Response:
     """The operator types, with their ports and the JSON Schemas of their properties."""
     return json_answer({"types": CATALOG.as_list()})
 
 
-@router.get("/capabilities")
+@router.get("/capabilities", response_model=Capabilities)
 async def capabilities(request: Request) -> Response:
     """What this server offers; what it does not name answers `not_available`."""
     settings = sessions_of(request).settings
@@ -74,13 +99,13 @@ async def scrape(request: Request) -> Response:
     return Response(text, media_type=metrics.CONTENT_TYPE)
 
 
-@router.get("/healthz")
+@router.get("/healthz", response_model=Health)
 async def healthz() -> Response:
     """Whether the process is alive."""
     return json_answer({"status": "ok"})
 
 
-@router.get("/readyz")
+@router.get("/readyz", response_model=Health)
 async def readyz(request: Request) -> Response:
     """Whether it can serve: the database answers, and it is not going down. 503 otherwise."""
     sessions = sessions_of(request)

@@ -18,7 +18,7 @@ from turnback.api.rest.request import (
     sessions_of,
     setting,
 )
-from turnback.api.rest.workflow import document
+from turnback.api.rest.workflow import DOCUMENT, document
 from turnback.core.lineage import ROOT_ID
 from turnback.core.tree import Tree
 
@@ -30,6 +30,29 @@ class StepList(BaseModel):
 
     steps: list[RecordBody]
     next_cursor: str | None
+
+
+class Line(BaseModel):
+    """A line that leaves a step together with others.
+
+    `step_id` is its first step, `parent_id` the step that it leaves, `tip` what a checkout of it
+    names, `on_path` whether it is the one shown; `content` is the beginning of its first step's,
+    `turns` how many turns it has.
+    """
+
+    step_id: str
+    parent_id: str
+    turn_id: str
+    tip: str
+    on_path: bool
+    turns: int
+    content: str
+
+
+class LineList(BaseModel):
+    """Every line that parts from another."""
+
+    branches: list[Line]
 
 
 def _turns(tree: Tree, first: str, tip: str) -> int:
@@ -73,7 +96,7 @@ async def steps(
     return json_answer({"steps": steps, "next_cursor": cursor})
 
 
-@router.get("/sessions/{session_id}/steps/{step_id}/workflow")
+@router.get("/sessions/{session_id}/steps/{step_id}/workflow", **DOCUMENT)
 async def step_workflow(
     request: Request,
     session_id: str,
@@ -85,10 +108,10 @@ async def step_workflow(
     hash_ = actor.memory.tree.workflow_at(actor.memory.tree.position(step_id).step_id)
     if side == "before" and step_id != ROOT_ID:
         hash_ = actor.memory.tree.step(step_id).before
-    return document(await actor.memory.workflow_of(hash_))
+    return document(request, await actor.memory.workflow_of(hash_))
 
 
-@router.get("/sessions/{session_id}/branches")
+@router.get("/sessions/{session_id}/branches", response_model=LineList)
 async def branches(request: Request, session_id: str) -> Response:
     """Where lines part: for each such step, the lines that follow it and the tip of each."""
     actor = await actor_of(request, session_id)

@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
-from turnback.api.rest.conditions import is_known
+from turnback.api.rest.conditions import IF_NONE_MATCH, NOT_MODIFIED, is_known
 from turnback.api.rest.records import RecordBody
 from turnback.api.rest.request import (
     Body,
@@ -106,7 +106,12 @@ async def query_transcript(request: Request) -> Response:
     return await _page(request, key, state, cursor=body.cursor, limit=limit)
 
 
-@router.get("/sessions/{session_id}/transcript", response_model=TranscriptPage)
+@router.get(
+    "/sessions/{session_id}/transcript",
+    response_model=TranscriptPage,
+    responses=NOT_MODIFIED,
+    openapi_extra={"parameters": [IF_NONE_MATCH]},
+)
 async def get_transcript(
     request: Request,
     session_id: str,

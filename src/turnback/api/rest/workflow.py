@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.commands import CommandAnswer
-from turnback.api.rest.conditions import ANY, is_known, tags
+from turnback.api.rest.conditions import ANY, IF_NONE_MATCH, NOT_MODIFIED, is_known, tags
 from turnback.api.rest.request import (
     actor_of,
     described_by,
@@ -22,24 +24,27 @@ from turnback.sessions.commands import Asked, PutWorkflow
 router = APIRouter(responses=PROBLEMS)
 
 
-def document(workflow: Workflow) -> Response:
-    """A workflow as it is stored, with its content address as `ETag`."""
-    return Response(
-        workflow.encoded(),
-        media_type="application/json",
-        headers={"etag": f'"{workflow.hash}"'},
-    )
+def document(request: Request, workflow: Workflow) -> Response:
+    """A workflow as it is stored, with its content address as `ETag`; 304 where that is known."""
+    headers = {"etag": f'"{workflow.hash}"'}
+    if is_known(request, headers["etag"]):
+        return Response(status_code=304, headers=headers)
+    return Response(workflow.encoded(), media_type="application/json", headers=headers)
 
 
-@router.get("/sessions/{session_id}/workflow")
+DOCUMENT: dict[str, Any] = {
+    "responses": {200: {"content": {"application/json": {"schema": SCHEMA}}}, **NOT_MODIFIED},
+    "openapi_extra": {"parameters": [IF_NONE_MATCH]},
+}
+"""A route that answers with `document`, as OpenAPI has it."""
+
+
+@router.get("/sessions/{session_id}/workflow", **DOCUMENT)
 async def get_workflow(request: Request, session_id: str) -> Response:
     """The workflow at HEAD: the save. Its `ETag` is its content address."""
     actor = await actor_of(request, session_id)
     workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
-    etag = f'"{workflow.hash}"'
-    if is_known(request, etag):
-        return Response(status_code=304, headers={"etag": etag})
-    return document(workflow)
+    return document(request, workflow)
 
 
 @router.put(
