@@ -579,16 +579,19 @@ async def test_a_frame_over_the_limit_closes_with_1009(server: Server) -> None:
 
 
 @pytest.mark.case(23)
-async def test_revert_and_prompt_at_once_equal_some_serial_order(server: Server) -> None:
+@pytest.mark.parametrize("times", [100, pytest.param(1_000, marks=pytest.mark.soak)])
+async def test_revert_and_prompt_at_once_equal_some_serial_order(
+    server: Server, times: int
+) -> None:
     session = await server.session()
     async with server.connect(session) as one, server.connect(session) as two:
         await one.snapshot()
         await two.snapshot()
         await one.prompt(ADD_SCAN)
-        for n in range(20):
-            turn = next(s["messageId"] for s in reversed(one.path) if s["role"] == "user")
+        turn = one.path[0]["messageId"]
+        for n in range(times):
             reverted, prompted = await asyncio.gather(
-                one.ask("Revert", messageId=turn), two.ask("Prompt", content=f"add a Limit {n}")
+                one.ask("Revert", messageId=turn), two.ask("Prompt", content=f"hello {n}")
             )
             assert prompted["type"] == "WsServerAckEvent", prompted
             began = prompted["eventSeq"]
@@ -596,8 +599,10 @@ async def test_revert_and_prompt_at_once_equal_some_serial_order(server: Server)
                 await client.wait(
                     lambda f, began=began: is_status("AVAILABLE")(f) and f["eventSeq"] > began
                 )
-            turns = [s["messageId"] for s in one.path if s["role"] == "user"]
+            path = one.path
+            turns = [s["messageId"] for s in path if s["role"] == "user"]
             refused = reverted["type"] == "WsServerErrorEvent"
             assert (turn in turns) is refused, reverted
             assert prompted["messageId"] == turns[-1]
-            assert one.path == two.path
+            assert two.path == path
+            turn = turns[-1]

@@ -15,7 +15,7 @@ from flaky import flaky
 from processes import eventually, process
 from scripted_provider import Pause, ScriptedProvider, call, text
 from serving import Server, serving
-from whole import told_once
+from whole import check_whole, told_once
 from wire import Client, Frame, is_head, is_status
 
 from turnback.core.principal import LOCAL
@@ -120,6 +120,26 @@ async def test_a_stop_on_the_other_process_reaches_the_run_by_a_wake_up(
         await idle(one)
         assert [s["content"] for s in one.path] == ["work", "half", "Stopped."]
         await level(one, two)
+
+
+@pytest.mark.case(30)
+async def test_a_delete_on_the_other_process_ends_the_run_and_every_socket_is_told(
+    fresh_database: str, provider: ScriptedProvider
+) -> None:
+    provider.will([text("half"), Pause()])
+    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    async with (
+        pair(fresh_database, poll_interval=NEVER, **model) as (first, second, session),
+        sockets(first, second, session=session) as (one, two),
+    ):
+        await one.send("Prompt", content="work")
+        await one.wait(streaming)
+        await two.wait(is_status("GENERATING"))
+        assert (await second.http.delete(f"/sessions/{session}")).status_code == 204
+        assert (await one.until_closed(), await two.until_closed()) == (4410, 4410)
+        assert [s["content"] for s in one.path] == ["work", "half", "Stopped."]
+        assert (await first.http.get(f"/sessions/{session}")).status_code == 404
+        await check_whole(fresh_database)
 
 
 async def test_a_step_that_streams_is_seen_on_the_other_process_when_it_is_finished(

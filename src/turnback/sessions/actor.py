@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
@@ -263,7 +264,12 @@ class Actor:
 
         It has to be watched: its holder may die.
         """
-        return self.run is None and self.memory.tree.state is not State.AVAILABLE
+        return self.run is None and self.busy
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is under way, as far as memory knows."""
+        return self.memory.tree.state is not State.AVAILABLE
 
     @property
     def settled(self) -> bool:
@@ -396,10 +402,26 @@ class Actor:
         return Done(stored.answer["headId"], stored.event_seq, stored.answer.get("turnId"))
 
     async def _end_run(self) -> None:
-        """Stop the run of this session, if there is one here, and wait for its end."""
-        if (run := self.run) is not None:
+        """Stop the session's run, whichever process carries it, and wait for its end.
+
+        One that is carried elsewhere is waited for no longer than its holder may be silent.
+        """
+        await self.refresh()
+        if not self.busy:
+            return
+        subscriber, _ = self.join(lambda message: b"" if isinstance(message, Told) else None)
+        try:
             await self._enqueue(lambda: self._perform(Asked(Stop(), self._owner)))
-            await run.ended.wait()
+            if (run := self.run) is not None:
+                await run.ended.wait()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.lease_expiry):
+                    while self.busy:
+                        if isinstance(await subscriber.get(), Closed):
+                            return
+        finally:
+            self.leave(subscriber)
 
     # -- a run's steps
 
