@@ -109,6 +109,21 @@ def test_a_port_that_another_server_has_is_taken() -> None:
     assert "is taken" in finding
 
 
+def test_a_port_with_something_that_speaks_no_http_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def greet() -> None:
+            peer, _ = listener.accept()
+            with peer:
+                peer.sendall(b"220 mail.example.org ready\r\n")
+
+        thread = threading.Thread(target=greet)
+        thread.start()
+        verdict, finding = found("port", port=listener.getsockname()[1])
+        thread.join()
+    assert (verdict, "is taken" in finding) == ("FAIL", True)
+
+
 def test_a_host_that_others_could_reach_is_refused() -> None:
     verdict, finding = found("port", host="0.0.0.0")
     assert verdict == "FAIL"

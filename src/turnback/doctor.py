@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -76,8 +77,8 @@ def port(settings: Settings) -> str:
         bind(settings.host, settings.port).close()
     except PortBusy as busy:
         try:
-            found = _ask(f"http://{settings.host}:{settings.port}", "/capabilities")
-        except OSError:
+            found = _ask(settings, "/capabilities")
+        except (OSError, HTTPException):
             raise busy from None
         if "turnback.v1" not in found.get("protocols", ()):
             raise
@@ -87,8 +88,8 @@ def port(settings: Settings) -> str:
 
 def _health(settings: Settings) -> str:
     try:
-        _ask(f"http://{settings.host}:{settings.port}", "/readyz")
-    except OSError as error:
+        _ask(settings, "/readyz")
+    except (OSError, HTTPException) as error:
         raise StartError(
             f"{settings.port} is served by a Turnback already, which is not ready ({error}):"
             " see what it logs"
@@ -96,8 +97,10 @@ def _health(settings: Settings) -> str:
     return "is healthy"
 
 
-def _ask(base: str, path: str) -> dict[str, Any]:
-    """The JSON object at an address of this machine. Raises `OSError`."""
+def _ask(settings: Settings, path: str) -> dict[str, Any]:
+    """The JSON object that whoever has the port answers. Raises `OSError`, `HTTPException`."""
+    host = settings.host.strip("[]")
+    base = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
         base + path, timeout=PATIENCE
     ) as answer:
@@ -138,7 +141,7 @@ def _reached(settings: Settings) -> str:
                 f"its server refuses the key (status {error.code}): check `TURNBACK_MODEL_API_KEY`"
             ) from None
         return "which answers"
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, HTTPException) as error:
         reason = getattr(error, "reason", None) or type(error).__name__
         raise StartError(
             f"its server cannot be reached ({reason}): check `TURNBACK_MODEL_BASE_URL`"

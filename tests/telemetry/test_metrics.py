@@ -8,12 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 from flaky import flaky
+from processes import process
 from prometheus_client.parser import text_string_to_metric_families
 from scripted_provider import CUT, Pause, Refusal, ScriptedProvider, call, text, usage
 from serving import Server, serving
 from wire import Client
 
 from turnback.core import errors
+from turnback.core.principal import LOCAL
 from turnback.sessions.broadcast import Reply, Subscriber
 from turnback.telemetry import metrics
 
@@ -188,6 +190,51 @@ async def test_wake_ups_are_counted_and_what_only_the_poll_has_found(fresh_datab
             await other.app.state.sessions._poll()
             await client.wait(lambda f: f.get("name") == "a third")
             assert (await moved.by())["poll_heals_total"] == 1
+
+
+async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: Server) -> None:
+    sessions = [await server.session() for _ in range(2)]
+    actors = [await server.app.state.sessions.get(LOCAL, session) for session in sessions]
+    hold = asyncio.Event()
+    held = [asyncio.create_task(actor._enqueue(hold.wait)) for actor in actors]
+    await asyncio.sleep(0.01)
+    waiting = [asyncio.create_task(a.refresh()) for a in (actors[0], actors[1], actors[1])]
+    for actor, frames in zip(actors, (1, 2), strict=True):
+        actor.hub.join(Subscriber(lambda message: "frame", frames=9, size=99))
+        for _ in range(frames):
+            actor.hub.tell(Reply("frame"))
+    await asyncio.sleep(0.01)
+    now = await scrape(server)
+    assert (now["turnback_commands_waiting"], now["turnback_command_queue_longest"]) == (3, 2)
+    assert (now["turnback_frames_waiting"], now["turnback_send_queue_longest"]) == (3, 2)
+    hold.set()
+    await asyncio.gather(*held, *waiting)
+    now = await scrape(server)
+    assert (now["turnback_commands_waiting"], now["turnback_frames_waiting"]) == (0, 3)
+
+
+async def test_a_run_taken_over_from_a_process_that_died_is_counted(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    provider.will([text("and so on"), Pause()])
+    async with process(tmp_path, fresh_database, **model) as killed:
+        session = await killed.session()
+        async with killed.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="go on for ever")
+            await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
+            killed.kill()
+            await client.until_closed()
+    async with serving(fresh_database) as server:
+        moved = await Moved(server).start()
+        async with server.connect(session) as client:
+            if (await client.snapshot())["state"] != "AVAILABLE":
+                await client.wait(lambda f: f.get("state") == "AVAILABLE", since=1)
+            assert client.path[-1]["endReason"] == "interrupted"
+        now = await moved.by()
+    assert now["takeovers_total"] == 1
+    assert now['commit_seconds_count{kind="interrupt"}'] == 1
 
 
 async def test_a_reader_that_is_closed_as_slow_is_counted(standing: Server) -> None:
