@@ -12,19 +12,41 @@ from logging.config import fileConfig
 from typing import TYPE_CHECKING
 
 from alembic import context
+from alembic.script import ScriptDirectory
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
 from turnback.core.errors import TurnbackError
 from turnback.environment import load_settings
 from turnback.store.embedded import Embedded
-from turnback.store.migrate import current_and_head, wait_for_lock
+from turnback.store.migrate import SERVES, current_and_head, wait_for_lock
 from turnback.store.url import asyncpg_dsn
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+    from typing import Any
+
+    from alembic.runtime.migration import MigrationContext, MigrationInfo
     from sqlalchemy import Connection
 
 config = context.config
+
+
+def say_who_may_serve(
+    *, ctx: MigrationContext, step: MigrationInfo, heads: Collection[str], run_args: Any
+) -> None:
+    """Note in the database which older release may go on serving it after this migration.
+
+    That is the one before, unless the script says that it takes away what that one uses
+    (`contracts = True`): expand, deploy, contract.
+    """
+    [now] = heads or [None]
+    script = None if now is None else ScriptDirectory.from_config(config).get_revision(now)
+    older = None
+    if script is not None and not getattr(script.module, "contracts", False):
+        older = script.down_revision
+    noted = "null" if older is None else f"'{SERVES}{older}'"
+    ctx.execute(f"comment on table alembic_version is {noted}")
 
 
 def run(connection: Connection | None) -> None:
@@ -35,6 +57,7 @@ def run(connection: Connection | None) -> None:
         dialect_name="postgresql",
         literal_binds=connection is None,
         transaction_per_migration=True,
+        on_version_apply=say_who_may_serve,
     )
     with context.begin_transaction():
         context.run_migrations()

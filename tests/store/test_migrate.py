@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -50,6 +51,44 @@ def test_a_database_of_a_newer_version_is_refused_and_left_alone(fresh_database:
         with pytest.raises(SchemaMismatch, match=r"`9999`, which this version does not know"):
             act(fresh_database)
     assert ask(fresh_database, "select version_num from alembic_version") == "9999"
+
+
+@pytest.mark.parametrize(
+    ("newer", "served"),
+    [
+        (["pass"], True),
+        (["pass", "pass"], False),  # two releases ahead
+        (["pass", "contracts = True"], False),
+        (["contracts = True"], False),
+    ],
+)
+def test_a_release_serves_what_the_next_one_has_migrated_if_that_only_added(
+    blank_database: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    newer: list[str],
+    served: bool,
+) -> None:
+    _, head = current_and_head(blank_database)
+    scripts = shutil.copytree(migrations.scripts(), tmp_path / "migrations")
+    before = head
+    for n, line in enumerate(newer):
+        (scripts / "versions" / f"9{n:03}_newer.py").write_text(
+            f"revision, down_revision = '9{n:03}', {before!r}\n{line}\n"
+            "def upgrade(): pass\ndef downgrade(): pass\n"
+        )
+        before = f"9{n:03}"
+    with monkeypatch.context() as next_release:
+        next_release.setattr(migrations, "scripts", lambda: scripts)
+        migrate(blank_database)
+        check_current(blank_database)
+    for act in (check_current, migrate):
+        if served:
+            act(blank_database)
+        else:
+            with pytest.raises(SchemaMismatch, match="which this version does not know"):
+                act(blank_database)
+    assert current_and_head(blank_database) == (before, head)
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(database_url: str) -> None:

@@ -34,6 +34,8 @@ T = TypeVar("T")
 OLDEST_POSTGRESQL = 16
 CONNECT_TIMEOUT = 10.0  # seconds
 LOCK_POLL = 0.1  # seconds
+SERVES = "may be served by code at migration "
+WHO_MAY_SERVE = "select obj_description('alembic_version'::regclass, 'pg_class')"
 NEW_EPOCH = "update installation set stream_epoch = gen_random_uuid() returning stream_epoch"
 LOCK_KEY = 0x7475726E6261636B  # "turnback"; advisory locks are a database's own
 
@@ -46,7 +48,8 @@ def migrate(url: str, *, timeout: float = 60.0) -> None:
     `SchemaMismatch` for a database of a newer version.
     """
     config = _config()
-    _refuse_unknown(config, _current(url))
+    if _is_ahead(config, url, _current(url)):
+        return
     config.attributes.update(database_url=url, timeout=timeout)
     try:
         command.upgrade(config, "head")
@@ -65,14 +68,15 @@ def current_and_head(url: str) -> tuple[str | None, str | None]:
 
 
 def check_current(url: str) -> None:
-    """Raise `SchemaMismatch`, with the command to run, if the database is not at the newest.
+    """Raise `SchemaMismatch`, with what to do, if this version cannot serve the database.
 
-    Raises `DatabaseUnavailable` and `SettingsInvalid` too.
+    It serves the newest migration that it knows, and the one after that, if it only adds: the next
+    release may have migrated while this one still runs. Raises `DatabaseUnavailable` and
+    `SettingsInvalid` too.
     """
     current, head = current_and_head(url)
-    if current == head:
+    if current == head or _is_ahead(_config(), url, current):
         return
-    _refuse_unknown(_config(), current)
     raise SchemaMismatch(
         f"The database is at migration `{current or 'none'}` and this version needs `{head}`:"
         " run `turnback migrate`",
@@ -183,17 +187,26 @@ def _ask(url: str, ask: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         raise unreachable(error) from error
 
 
-def _refuse_unknown(config: Config, current: str | None) -> None:
+def _is_ahead(config: Config, url: str, current: str | None) -> bool:
+    """Whether the database has the next release's migration and this one may still serve it.
+
+    Raises `SchemaMismatch` where it may not.
+    """
+    scripts = ScriptDirectory.from_config(config)
     if current is None:
-        return
+        return False
     try:
-        ScriptDirectory.from_config(config).get_revision(current)
+        scripts.get_revision(current)
     except CommandError as error:
+        note = _ask(url, lambda connection: connection.fetchval(WHO_MAY_SERVE))
+        if note == f"{SERVES}{scripts.get_current_head()}":
+            return True
         raise SchemaMismatch(
             f"The database is at migration `{current}`, which this version does not know:"
             " install the newer Turnback that made it",
             current=current,
         ) from error
+    return False
 
 
 def unreachable(error: Exception) -> DatabaseUnavailable:
