@@ -376,3 +376,25 @@ async def test_a_client_that_upserts_what_arrives_shows_every_step_once(
         assert [step["isEnd"] for step in shown.values() if step["role"] == "agent"].count(
             True
         ) == len({step["messageId"] for step in path})
+
+
+@pytest.mark.case(10, 25)
+async def test_a_prompt_on_a_snapshot_that_is_lost_does_not_leave_the_session_busy(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            first = await turn(client, "add a Sort")
+            last = await turn(client, "add a Limit")
+            lost = client.path[-1]["afterHash"]
+    await execute(fresh_database, "delete from blobs where hash = $1", bytes.fromhex(lost))
+    async with serving(fresh_database) as server, server.connect(session) as client:
+        await client.snapshot()
+        refused = await client.ask("Prompt", content="add a Distinct")
+        assert (is_error(refused), refused["code"]) == (True, "snapshot_missing")
+        for reverted in (last, first):
+            assert (await client.ask("Revert", messageId=reverted))["type"] == "WsServerAckEvent"
+        await turn(client, "add a Distinct")
+        assert client.path[-1]["endReason"] == "complete"
