@@ -29,6 +29,7 @@ from turnback.store.rows import SessionKey
 
 STARTS_WITHIN = 60.0
 TEMPLATE = "migrated"
+LONG = "long"
 TURNBACK = Path(sys.executable).parent / "turnback"
 
 
@@ -53,6 +54,7 @@ class World:
     def __init__(self, url: str) -> None:
         self.url = url
         self._databases = 0
+        self._long: SessionKey | None = None
 
     @property
     def template(self) -> str:
@@ -68,34 +70,49 @@ class World:
         return self.url.replace(f"/{DATABASE}?", f"/{name}?", 1)
 
     @asynccontextmanager
-    async def database(self) -> AsyncIterator[str]:
-        """The URL of a fresh, migrated database, dropped at the end."""
+    async def database(self, *, template: str = TEMPLATE) -> AsyncIterator[str]:
+        """The URL of a fresh database, migrated unless of another template; dropped at the end."""
         self._databases += 1
         name = f"bench_{self._databases}"
-        await self._execute(f"create database {name} template {TEMPLATE}")
+        await self._execute(f"create database {name} template {template}")
         try:
             yield self.sibling(name)
         finally:
             await self._execute(f"drop database {name} with (force)")
 
     @asynccontextmanager
-    async def store(self) -> AsyncIterator[Store]:
+    async def long(self) -> AsyncIterator[tuple[Store, SessionKey]]:
+        """A store with a session of 10,000 steps, ten a turn; written once, then copied."""
+        if self._long is None:
+            await self._execute(f"create database {LONG} template {TEMPLATE}")
+            async with self._store(self.sibling(LONG)) as store:
+                self._long = await store.session()
+                await store.seed(self._long, turns=1_000, steps=9)
+        async with self.store(template=LONG) as store:
+            yield store, self._long
+
+    @asynccontextmanager
+    async def store(self, *, template: str = TEMPLATE) -> AsyncIterator[Store]:
         """The service's own rooms, in this process, over a fresh database."""
-        async with self.database() as url:
-            settings = Settings()
-            database = await Database.open(
-                url,
-                size=settings.db_pool_size,
-                connect_timeout=settings.db_connect_timeout,
-                statement_timeout=settings.db_statement_timeout,
-            )
-            dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
-            try:
-                await dao.leases.hold()
-                yield Store(url, settings, dao)
-            finally:
-                await dao.leases.drop()
-                await database.close()
+        async with self.database(template=template) as url, self._store(url) as store:
+            yield store
+
+    @asynccontextmanager
+    async def _store(self, url: str) -> AsyncIterator[Store]:
+        settings = Settings()
+        database = await Database.open(
+            url,
+            size=settings.db_pool_size,
+            connect_timeout=settings.db_connect_timeout,
+            statement_timeout=settings.db_statement_timeout,
+        )
+        dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
+        try:
+            await dao.leases.hold()
+            yield Store(url, settings, dao)
+        finally:
+            await dao.leases.drop()
+            await database.close()
 
     async def _execute(self, statement: str) -> None:
         connection = await asyncpg.connect(self.url)

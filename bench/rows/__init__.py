@@ -13,6 +13,7 @@ from bench.rows import (
     pages,
     revert,
     reverts,
+    rivals,
     size,
     start,
     step,
@@ -30,4 +31,5 @@ ROWS: dict[str, ModuleType] = {
     "start": start,
     "load": load,
     "reverts": reverts,
+    "rivals": rivals,
 }

@@ -23,7 +23,7 @@ async def measure(world: World) -> list[Row]:
     """The session's hub against the bare loop."""
     async with world.store() as store, bare() as floor, serving(store.url) as server:
         key = await store.session(_small())
-        await store.seed(key, turns=1, steps=1)
+        await store.ask(key, Prompt("What can you do?"))
         end = await End.of(server.port, key)
         size = len(await end.change(end.revert))
         await end.change(end.redo)

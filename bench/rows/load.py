@@ -17,9 +17,7 @@ STEPS = 10_000
 async def measure(world: World) -> list[Row]:
     """Opening the session against Q."""
     hand = ByHand()
-    async with world.store() as store:
-        key = await store.session()
-        await store.seed(key, turns=STEPS // 100, steps=99)
+    async with world.long() as (store, key):
 
         async def load() -> None:
             async with store.actor(key, hand.start) as actor:

@@ -13,11 +13,11 @@ from bench.wire import Http, Socket
 from bench.world import World, serving
 
 WHAT = (
-    "Private memory of a `turnback serve` process: its growth over 2,000 edits of a live "
+    "Private memory of a `turnback serve` process: its growth over 1,000 edits of a live "
     "session, each of 2 operators of a 50 KB workflow, sent over its socket; and over 500 "
     "sockets that read their snapshot and then only wait."
 )
-WARM, STEPS, SOCKETS = 500, 2_000, 500
+WARM, STEPS, SOCKETS = 300, 1_000, 500
 SETTLES = 2.0  # seconds
 
 
@@ -65,11 +65,11 @@ async def measure(world: World) -> list[Row]:
 
 
 async def _evicted(world: World) -> list[Row]:
-    """The memory that 20 idle sessions of 500 steps still hold when their time is over."""
+    """The memory that 20 idle sessions of 200 steps still hold when their time is over."""
     async with world.store() as store:
         keys = [await store.session() for _ in range(40)]
         for key in keys:
-            await store.seed(key, turns=10, steps=49)
+            await store.seed(key, turns=4, steps=49)
         quick = {"poll_interval": 0.2, "session_idle_timeout": 0.5, "log_level": "error"}
         async with serving(store.url, **quick) as server:
             http = await Http.connect(server.port)

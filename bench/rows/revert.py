@@ -24,10 +24,9 @@ _requests = count(1)
 
 async def measure(world: World) -> list[Row]:
     """Revert and redo of the last turn, after 10 steps and after 10,000."""
-    async with world.store() as store:
-        short, long = await store.session(), await store.session()
+    async with world.long() as (store, long):
+        short = await store.session()
         await store.seed(short, turns=1, steps=9)
-        await store.seed(long, turns=1_000, steps=9)
         async with serving(store.url) as server, floors.row(store.url) as floor:
             ends = {
                 steps: await End.of(server.port, key)

@@ -32,9 +32,9 @@ async def measure(world: World) -> list[Row]:
                         await hand.step(actor, run, last=n == STEPS_IN_A_TURN)
 
         await steps(BEFORE)
-        before = await _sizes(store.url)
+        before = await sizes(store.url)
         await steps(STEPS)
-        after = await _sizes(store.url)
+        after = await sizes(store.url)
     grown = {name: (size - before[name]) / STEPS for name, size in after.items()}
     parts = sorted(grown, key=lambda name: -grown[name])[:3]
     return [
@@ -43,7 +43,8 @@ async def measure(world: World) -> list[Row]:
     ]
 
 
-async def _sizes(url: str) -> dict[str, int]:
+async def sizes(url: str) -> dict[str, int]:
+    """The bytes of each table with its TOAST and indexes, partitions counted together."""
     connection = await asyncpg.connect(url)
     try:
         await connection.execute("vacuum")
