@@ -15,16 +15,10 @@ def main() -> int:
     """Run the measurements in a process group of their own, which ends with them."""
     command = [sys.executable, "-m", "bench.run", *sys.argv[1:]]
     running = subprocess.Popen(command, process_group=0)
-    try:
-        return running.wait()
-    except KeyboardInterrupt:
-        os.killpg(running.pid, signal.SIGINT)
-        return running.wait()
-    finally:
-        try:
-            os.killpg(running.pid, signal.SIGTERM)
-        except ProcessLookupError:
-            pass
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # It leaves its databases and servers in order, as after Ctrl-C.
+        signal.signal(number, lambda *_: os.kill(running.pid, signal.SIGINT))
+    return running.wait()
 
 
 if __name__ == "__main__":

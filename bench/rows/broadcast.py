@@ -8,7 +8,9 @@ import time
 from bench.measure import Act, Row, against, in_turn
 from bench.rows.revert import HEAD_CHANGE, End
 from bench.wire import Socket
-from bench.world import World, bare, serving
+from bench.world import ByHand, World, bare, serving
+from turnback.agent.steps import StepDraft
+from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow, load
 
 WHAT = (
@@ -22,8 +24,14 @@ SOCKETS = 200
 async def measure(world: World) -> list[Row]:
     """The session's hub against the bare loop."""
     async with world.store() as store, bare() as floor, serving(store.url) as server:
-        key = await store.session(_small())
-        await store.ask(key, Prompt("What can you do?"))
+        small, hand = _small(), ByHand()
+        key = await store.session(small)
+        async with store.actor(key, hand.start) as actor:
+            run = await hand.prompt(actor)
+            done = StepDraft(
+                content="Done.", before=small, after=small, end_reason=EndReason.COMPLETE
+            )
+            await actor.append(run, run.step_id, done)
         end = await End.of(server.port, key)
         size = len(await end.change(end.revert))
         await end.change(end.redo)

@@ -20,7 +20,7 @@ IDLE, ACTIVE, SECONDS, PAUSE = 2_000, 100, 30.0, 0.5
 
 async def measure(world: World) -> list[Row]:
     """The slowest of a hundred reverts against the one in the middle."""
-    limits = {"log_level": "error", "ws_sockets_per_principal": IDLE + ACTIVE}
+    limits = {"ws_sockets_per_principal": IDLE + ACTIVE}
     async with world.store() as store, serving(store.url, **limits) as server:
         quiet = [await store.session() for _ in range(20)]
         waiting = [

@@ -25,7 +25,7 @@ async def measure(world: World) -> list[Row]:
     """Growth by steps, then by sockets."""
     async with world.store() as store:
         key = await store.session()
-        async with serving(store.url, poll_interval=0.5, log_level="error") as server:
+        async with serving(store.url, poll_interval=0.5) as server:
             path = f"/sessions/{key.id}/ws"
             socket = await Socket.connect(server.port, path, subprotocol="turnback.v1")
             head = orjson.loads(await socket.until(b'"WsServerSnapshotEvent"'))["headId"]
@@ -70,7 +70,7 @@ async def _evicted(world: World) -> list[Row]:
         keys = [await store.session() for _ in range(40)]
         for key in keys:
             await store.seed(key, turns=4, steps=49)
-        quick = {"poll_interval": 0.2, "session_idle_timeout": 0.5, "log_level": "error"}
+        quick = {"poll_interval": 0.2, "session_idle_timeout": 0.5}
         async with serving(store.url, **quick) as server:
             http = await Http.connect(server.port)
             sizes = []
