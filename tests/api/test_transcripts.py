@@ -264,6 +264,18 @@ async def test_with_little_memory_for_records_the_pages_are_the_same(
         assert first["count"] == 3
 
 
+async def test_many_readers_at_once_with_little_memory_each_get_whole_pages(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database, transcript_cache=2_000) as server:
+        sessions = [await server.session() for _ in range(4)]
+        for session in sessions:
+            await turn(server, session, "add a CSVFileScan")
+        readers = [ids(server, session) for session in sessions * 15]
+        pages = await asyncio.gather(*readers)
+        assert {len(page) for page in pages} == {3}
+
+
 # -- what it comes to
 
 

@@ -92,28 +92,24 @@ class Records:
 
         Raises `HistoryMissing` where one of them is not there.
         """
-        held = self._held
-        new: dict[str, bytes] = {}
-        if missing := [id_ for id_ in ids if id_ not in held]:
+        found = {id_: self._held[id_] for id_ in ids if id_ in self._held}
+        if missing := [id_ for id_ in ids if id_ not in found]:
             for row in await self._transcripts.records(principal, key, missing):
-                new[row["id"]] = _written(row)
-        try:
-            # What was held may have had to make room meanwhile.
-            found = [held[id_] if id_ in held else new[id_] for id_ in ids]
-        except KeyError as error:
-            raise HistoryMissing(
-                "A record of this session is missing from the database; nothing is shown rather "
-                "than a part",
-                step=str(error.args[0]),
-            ) from None
+                found[row["id"]] = _written(row)
         for id_ in ids:
-            self._hold(id_, new.get(id_))
-        return found
+            if id_ not in found:
+                raise HistoryMissing(
+                    "A record of this session is missing from the database; nothing is shown "
+                    "rather than a part",
+                    step=id_,
+                )
+            self._hold(id_, found[id_])
+        return [found[id_] for id_ in ids]
 
-    def _hold(self, id_: str, written: bytes | None) -> None:
+    def _hold(self, id_: str, written: bytes) -> None:
         if id_ in self._held:
             self._held.move_to_end(id_)
-        elif written is not None:
+        else:
             self._held[id_] = written
             self._size += len(written)
             while self._size > self._max_bytes:
