@@ -590,14 +590,16 @@ async def test_revert_and_prompt_at_once_equal_some_serial_order(
         await one.prompt(ADD_SCAN)
         turn = one.path[0]["messageId"]
         for n in range(times):
+            seen = [len(client.frames) for client in (one, two)]
             reverted, prompted = await asyncio.gather(
                 one.ask("Revert", messageId=turn), two.ask("Prompt", content=f"hello {n}")
             )
             assert prompted["type"] == "WsServerAckEvent", prompted
             began = prompted["eventSeq"]
-            for client in (one, two):
+            for client, since in zip((one, two), seen, strict=True):
                 await client.wait(
-                    lambda f, began=began: is_status("AVAILABLE")(f) and f["eventSeq"] > began
+                    lambda f, began=began: is_status("AVAILABLE")(f) and f["eventSeq"] > began,
+                    since=since,
                 )
             path = one.path
             turns = [s["messageId"] for s in path if s["role"] == "user"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,9 @@ async def test_a_step_that_streams_is_seen_on_the_other_process_when_it_is_finis
         assert not [f for f in two.frames if streaming(f)]
 
 
-async def test_ones_own_commits_are_not_read_again(fresh_database: str) -> None:
+async def test_ones_own_commits_are_not_read_again(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with (
         pair(fresh_database) as (first, second, session),
         sockets(first, second, session=session) as (one, two),
@@ -182,12 +185,40 @@ async def test_ones_own_commits_are_not_read_again(fresh_database: str) -> None:
         await one.prompt(ADD_SCAN)
         await level(one, two)
         actor = await first.app.state.sessions.get(LOCAL, session)
-        tree = actor.memory.tree
+        readings: list[Any] = []
+        read = actor.memory.read
+        monkeypatch.setattr(actor.memory, "read", lambda: readings.append(1) or read())
         await one.prompt("add a Filter on amount > 10")
         await level(one, two)
         await asyncio.sleep(3 * first.settings.poll_interval)
-        assert actor.memory.tree is tree
-        assert actor.settled
+        assert (readings, actor.settled) == ([], True)
+        await two.prompt("delete op1")
+        await level(one, two)
+        assert readings  # it does see what the other one writes
+
+
+async def test_what_was_read_bit_by_bit_is_what_a_whole_reading_has(fresh_database: str) -> None:
+    async with (
+        pair(fresh_database) as (first, second, session),
+        sockets(first, second, session=session) as (one, two),
+    ):
+        actor = await second.app.state.sessions.get(LOCAL, session)
+        for client in (one, one, two, one):
+            await client.prompt(ADD_SCAN)
+            await level(one, two)
+            await one.ask("Revert", messageId=one.path[-1]["messageId"])
+            await level(one, two)
+        await one.ask("Redo")
+        await one.ask("Checkout", stepId=min(one.steps))
+        await first.http.patch(f"/sessions/{session}", json={"name": "Renamed"})
+        await level(one, two)
+        bit_by_bit = deepcopy(actor.memory.tree)
+        actor.memory.distrust()
+        actor.doubt()
+        await actor.refresh()
+        assert actor.memory.tree == bit_by_bit
+        assert len(bit_by_bit.branches) > 2
+        assert actor.memory.row.name == "Renamed"
 
 
 async def test_lost_wake_ups_are_healed_by_the_poll(fresh_database: str, tmp_path: Path) -> None:

@@ -447,13 +447,34 @@ class Tree:
     def adopt(
         self, *, branches: Iterable[Branch], turns: Iterable[Turn], steps: Iterable[Step]
     ) -> None:
-        """Take stored rows into an empty tree; `steps` in the order they were written."""
+        """Take stored rows that are not held yet; `steps` in the order they were written."""
         for branch in branches:
             self.branches[branch.id] = branch
         for turn in turns:
             self._hold_turn(turn)
         for step in steps:
             self._hold_step(step)
+
+    def catch_up(
+        self,
+        *,
+        state: State,
+        head: Position,
+        redo_stack: Iterable[Position],
+        branches: Iterable[Branch],
+        turns: Iterable[Turn],
+        steps: Iterable[Step],
+    ) -> None:
+        """Follow what others have written since: the rows that are new, and where that has led.
+
+        `turns` are those of the `steps`, as they are now.
+        """
+        self.state, self.head, self.redo_stack = state, head, list(redo_stack)
+        turns = list(turns)
+        if any(t.id == self.running and t.status is not TurnStatus.RUNNING for t in turns):
+            self.running = None
+        new = [step for step in steps if step.id not in self.steps]
+        self.adopt(branches=branches, turns=turns, steps=new)
 
     def _apply(self, event: Event) -> None:
         match event:

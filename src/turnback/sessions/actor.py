@@ -346,6 +346,7 @@ class Actor:
                     self.away()
                 elif not isinstance(error, TurnbackError):
                     log.exception("command failed")
+                    self.memory.distrust()
                     self.doubt()
                     error = TurnbackError(  # which its asker need not log again
                         "Something went wrong on the server; look at the session before you try "
@@ -547,7 +548,7 @@ class Actor:
         self._told = revision
         if self._away:
             self._away = False
-            self.hub.tell(Availability(reading.tree.state))
+            self.hub.tell(Availability(reading.row.state))
 
     def _gone(self) -> None:
         self.deleted = True

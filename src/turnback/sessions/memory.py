@@ -1,7 +1,7 @@
 """What a live session holds in memory of the database, and reads of what that refers to.
 
-A cache, never the truth: good for the one `revision` it has read. It is read as a whole, or follows
-a commit that has been made; nothing else changes it.
+A cache, never the truth: good for the one `revision` it has read. It is read as a whole, or what is
+new of it, or follows a commit that has been made; nothing else changes it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from turnback.sessions import payloads
 from turnback.sessions.broadcast import Told
 from turnback.sessions.commands import Done
 from turnback.settings import Settings
-from turnback.store.dao import Dao
+from turnback.store.dao import Dao, Stored
 from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import Commit, Record, SessionKey, SessionRow
 
@@ -32,9 +32,13 @@ HISTORY_BLOCK = 100  # steps read at once for the model
 class Reading:
     """A session as just read, not yet what memory holds."""
 
-    tree: Tree
-    row: SessionRow
+    stored: Stored
     workflow: Workflow | None
+
+    @property
+    def row(self) -> SessionRow:
+        """The session's row, as read."""
+        return self.stored.row
 
 
 class Memory:
@@ -54,6 +58,7 @@ class Memory:
         self.tree = Tree(key.id, "")
         self.workflow = None
         self.revision = -1
+        self._sound = False  # whether the tree is what was stored at `revision`
         self._dao = dao
         self._principal = principal
         self._settings = settings
@@ -63,31 +68,50 @@ class Memory:
     # -- as the database has it
 
     async def read(self) -> Reading:
-        """The session in one snapshot. Raises `SessionNotFound`, `DatabaseUnavailable`."""
-        stored = await self._dao.load(self._principal, self.key.id)
-        row = stored.row
-        tree = Tree(
-            self.key.id,
-            row.initial_hash,
-            limits=Limits(
-                max_redo_depth=self._settings.max_redo_depth,
-                max_branch_segments=self._settings.max_branch_segments,
-            ),
-            state=row.state,
-            head=row.head,
-            redo_stack=stored.redo,
-        )
-        tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
+        """The session in one snapshot: what is new of it, where memory holds the rest.
+
+        Raises `SessionNotFound`, `DatabaseUnavailable`.
+        """
+        since = self.revision if self._sound else None
+        stored = await self._dao.load(self._principal, self.key.id, since=since)
         try:
-            workflow = await self.workflow_of(tree.workflow)
+            workflow = await self.workflow_of(stored.row.workflow_hash)
         except SnapshotMissing:
             workflow = None
-        return Reading(tree, row, workflow)
+        return Reading(stored, workflow)
 
     def adopt(self, reading: Reading) -> None:
-        """Hold what was read in place of what was held."""
-        self.tree, self.row, self.workflow = reading.tree, reading.row, reading.workflow
-        self.revision = reading.row.revision
+        """Hold what was read, with or in place of what was held."""
+        stored, row = reading.stored, reading.row
+        if stored.since is None:
+            self.tree = Tree(
+                self.key.id,
+                row.initial_hash,
+                limits=Limits(
+                    max_redo_depth=self._settings.max_redo_depth,
+                    max_branch_segments=self._settings.max_branch_segments,
+                ),
+                state=row.state,
+                head=row.head,
+                redo_stack=stored.redo,
+            )
+            self.tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
+        else:
+            self.tree.catch_up(
+                state=row.state,
+                head=row.head,
+                redo_stack=stored.redo,
+                branches=stored.branches,
+                turns=stored.turns,
+                steps=stored.steps,
+            )
+        self.row, self.workflow = row, reading.workflow
+        self.revision = row.revision
+        self._sound = True
+
+    def distrust(self) -> None:
+        """Something failed in the middle: the next reading is of everything."""
+        self._sound = False
 
     def follow(
         self,

@@ -76,8 +76,15 @@ BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src
 TURNS = """select id, kind, status, turn_key, first_branch, first_seq, first_step, effective_index,
     principal from turns where root_id = $1::uuid and session_id = $2::uuid"""
 
+AMONG = " and id = any($3::uuid[])"
+
 STEPS = f"""select {_RECORD} from records where root_id = $1::uuid and branch_id = any(
     array(select id from branches where root_id = $1::uuid and session_id = $2::uuid))
+order by event_seq"""
+
+NEW_STEPS = f"""select {_RECORD} from records where root_id = $1::uuid and id = any(
+    array(select (data ->> 'step')::uuid from session_events where root_id = $1::uuid
+        and session_id = $2::uuid and event_seq > $3::bigint and type = 'step'))
 order by event_seq"""
 
 REDO = """select branch_id, seq, step_id from session_redo
@@ -135,9 +142,13 @@ class TurnKeyTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A session as loaded: its row, and what its tree is made of, all of one snapshot."""
+    """A session as loaded: its row, and what its tree is made of, all of one snapshot.
+
+    With `since`, branches, turns and steps are only those of the steps written after that revision.
+    """
 
     row: SessionRow
+    since: int | None
     branches: list[Branch]
     turns: list[Turn]
     steps: list[Step]
@@ -250,8 +261,13 @@ class Dao:
 
     # -- loading
 
-    async def load(self, principal: Principal, session_id: str) -> Stored:
-        """Everything a session's tree is made of, in one snapshot. Raises `SessionNotFound`."""
+    async def load(
+        self, principal: Principal, session_id: str, *, since: int | None = None
+    ) -> Stored:
+        """What a session's tree is made of, in one snapshot. Raises `SessionNotFound`.
+
+        Everything, or what is new since the revision `since`, where the events still say what.
+        """
         key = await self.key(principal, session_id)
         place = (key.root_id, key.id)
 
@@ -261,11 +277,24 @@ class Dao:
                 if row is None:
                     raise SessionNotFound("Agent not found")
                 top, depth = row["redo_top"], row["redo_depth"]
+                known = since
+                if since is None or not row["events_floor"] <= since <= row["revision"]:
+                    known = None
+                    branches = await connection.fetch(BRANCHES, *place)
+                    turns = await connection.fetch(TURNS, *place)
+                    steps = await connection.fetch(STEPS, *place)
+                else:
+                    steps = await connection.fetch(NEW_STEPS, *place, since)
+                    of_branches = list({r["branch_id"] for r in steps})
+                    of_turns = list({r["turn_id"] for r in steps})
+                    branches = await connection.fetch(BRANCHES + AMONG, *place, of_branches)
+                    turns = await connection.fetch(TURNS + AMONG, *place, of_turns)
                 return Stored(
                     row=_session_row(row),
-                    branches=[_branch(r) for r in await connection.fetch(BRANCHES, *place)],
-                    turns=[_turn(r) for r in await connection.fetch(TURNS, *place)],
-                    steps=[_step(r) for r in await connection.fetch(STEPS, *place)],
+                    since=known,
+                    branches=[_branch(r) for r in branches],
+                    turns=[_turn(r) for r in turns],
+                    steps=[_step(r) for r in steps],
                     redo=[
                         _position(r["branch_id"], r["seq"], r["step_id"])
                         for r in await connection.fetch(REDO, *place, top - depth, top)
