@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import os
 import shutil
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
+import structlog
 
 from turnback.store.embedded import DATABASE, Embedded
 from turnback.store.migrate import migrate
@@ -24,6 +27,25 @@ if TYPE_CHECKING:
 pytest_plugins = ["serving"]
 
 TEMPLATE = "migrated"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _only_warnings() -> None:
+    """A line for each request would take more time than the request."""
+    quiet = structlog.make_filtering_bound_logger(logging.WARNING)
+    structlog.configure(wrapper_class=quiet)
+
+
+@pytest.fixture
+def own_logging() -> Iterator[None]:
+    """For tests that configure logging: afterwards it is as it was."""
+    root = logging.getLogger()
+    handlers, level, shown = root.handlers[:], root.level, warnings.showwarning
+    before = structlog.get_config()
+    yield
+    root.handlers[:], warnings.showwarning = handlers, shown
+    root.setLevel(level)
+    structlog.configure(**before)
 
 
 @pytest.fixture(scope="session")

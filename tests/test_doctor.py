@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import resource
@@ -94,8 +95,6 @@ def test_an_older_python_is_told_so_at_once() -> None:
 
 
 async def test_a_port_that_our_own_server_has_is_no_failure(standing: Server) -> None:
-    import asyncio
-
     port = int(standing.url.rpartition(":")[2])
     verdict, finding = await asyncio.to_thread(found, "port", port=port)
     assert verdict == "ok"
@@ -286,8 +285,6 @@ def test_a_database_that_cannot_be_used_is_told_with_what_to_do(
 async def test_a_database_that_is_ahead_or_too_old_is_told(
     fresh_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import asyncio
-
     connection = await asyncpg.connect(fresh_database)
     await connection.execute("update alembic_version set version_num = '9999'")
     await connection.close()
@@ -337,23 +334,16 @@ def test_spans_that_are_asked_for_need_what_exports_them(monkeypatch: pytest.Mon
     assert found("tracing")[0] == "warn"
 
 
+@pytest.mark.usefixtures("own_logging")
 def test_a_fault_of_our_own_is_told_with_a_code_of_its_own(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import logging
-
-    import structlog
-
     def fail() -> None:
         raise KeyError("secret")
 
     monkeypatch.setattr("turnback.cli.commands", fail)
-    try:
-        with pytest.raises(SystemExit) as ended:
-            main()
-    finally:
-        structlog.reset_defaults()
-        logging.getLogger().handlers.clear()
+    with pytest.raises(SystemExit) as ended:
+        main()
     assert ended.value.code == 70
     told = capsys.readouterr().err
     assert told.endswith("turnback: failed unexpectedly (`KeyError`); the trace is above\n")

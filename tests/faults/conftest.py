@@ -11,6 +11,7 @@ import structlog
 
 @pytest.fixture(scope="package", autouse=True)
 def _quiet() -> Iterator[None]:
+    before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
-    structlog.reset_defaults()
+    structlog.configure(**before)

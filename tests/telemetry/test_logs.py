@@ -9,12 +9,11 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import asyncpg
 import pytest
-import structlog
 from scripted_provider import Refusal, ScriptedProvider, call, text
 from serving import Server, serving
 
@@ -30,11 +29,9 @@ Lines = Callable[[], list[Line]]
 
 
 @pytest.fixture
-def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Lines]:
+def lines(own_logging: None, capsys: pytest.CaptureFixture[str]) -> Lines:
     """Reads what has been logged, from `debug` on; every line of it must be a JSON object."""
     written = io.StringIO()
-    root = logging.getLogger()
-    handlers, level, shown = root.handlers[:], root.level, warnings.showwarning
     logs.configure("debug")
 
     def read() -> list[Line]:
@@ -43,10 +40,7 @@ def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Lines]:
         assert all({"timestamp", "level", "event"} <= line.keys() for line in found)
         return found
 
-    yield read
-    root.handlers[:], warnings.showwarning = handlers, shown
-    root.setLevel(level)
-    structlog.reset_defaults()
+    return read
 
 
 def told(lines: Lines, event: str) -> list[Line]:
@@ -282,19 +276,17 @@ def test_an_exception_is_told_with_what_led_to_it_and_its_codes(lines: Lines) ->
     assert CANARY not in json.dumps(lines())
 
 
+@pytest.mark.usefixtures("own_logging")
 def test_a_log_that_cannot_be_written_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     full = io.open("/dev/full", "w", buffering=1)  # noqa: SIM115, UP020
     monkeypatch.setattr(sys, "stderr", full)
-    try:
-        logs.configure("info")
-        logs.log.warning("to a full disk")
-    finally:
-        with pytest.raises(OSError, match="space"):
-            full.close()
-        structlog.reset_defaults()
-        logging.getLogger().handlers.clear()
+    logs.configure("info")
+    logs.log.warning("to a full disk")
+    with pytest.raises(OSError, match="space"):
+        full.close()
 
 
+@pytest.mark.usefixtures("own_logging")
 def test_at_a_terminal_a_line_is_for_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -302,11 +294,7 @@ def test_at_a_terminal_a_line_is_for_a_person(monkeypatch: pytest.MonkeyPatch) -
 
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    try:
-        logs.configure("info")
-        logs.log.warning("database away", during="poll", id="\x1b[31m")
-    finally:
-        structlog.reset_defaults()
-        logging.getLogger().handlers.clear()
+    logs.configure("info")
+    logs.log.warning("database away", during="poll", id="\x1b[31m")
     line = terminal.getvalue()
     assert line.endswith("warning database away  during=poll  id='\\x1b[31m'\n")
