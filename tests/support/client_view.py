@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from jsonschema import Draft202012Validator
+from frame_schema import check
 from naive_canvas import canonical
-
-from turnback.api.definitions import frames
 
 Frame = dict[str, Any]
 
@@ -33,23 +30,9 @@ BASE = {
 }
 
 
-@cache
-def _validator(type_: str) -> Draft202012Validator:
-    schema = frames()
-    return Draft202012Validator({"$ref": f"#/$defs/{type_}", "$defs": schema["$defs"]})
-
-
 def check_v1(frame: Frame) -> None:
     """The frame is as the published schema of the frames has it, and has no other member."""
-    _validator(frame["type"]).validate(frame)
-    assert set(frame) <= _members(frame["type"]), frame
-    for step in frame.get("steps", [frame["step"]] if "step" in frame else []):
-        assert set(step) <= _members("StepFrame"), step
-
-
-@cache
-def _members(type_: str) -> frozenset[str]:
-    return frozenset(frames()["$defs"][type_]["properties"])
+    check(frame, v1=True)
 
 
 def check_base(frame: Frame) -> None:

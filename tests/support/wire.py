@@ -8,6 +8,7 @@ from itertools import count
 from typing import Any, Self
 
 import orjson
+from frame_schema import check
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
@@ -22,7 +23,10 @@ class Gone(AssertionError):
 
 
 class Client:
-    """One socket. `frames` are all frames seen, in order, `texts` the same as they came."""
+    """One socket. `frames` are all frames seen, in order, `texts` the same as they came.
+
+    A frame that is not as the published schema has it fails the test that goes on with the client.
+    """
 
     def __init__(
         self, url: str, *, v1: bool = True, offers: Sequence[str] | None = None, **options: Any
@@ -57,11 +61,13 @@ class Client:
             async for text in self._socket:
                 self.texts.append(str(text))
                 self.frames.append(orjson.loads(text))
+                check(self.frames[-1], v1=self.took == "turnback.v1")
                 self._arrived.set()
         except ConnectionClosed:
             pass
-        self.closed = self._socket.close_code
-        self._arrived.set()
+        finally:
+            self.closed = self._socket.close_code
+            self._arrived.set()
 
     @property
     def took(self) -> str | None:
@@ -108,6 +114,8 @@ class Client:
                     if which(self.frames[at]):
                         return self.frames[at]
                     at += 1
+                if self._reader.done():
+                    await self._reader  # it may have failed
                 if self.closed is not None:
                     raise Gone(f"closed with {self.closed}; saw {self.frames[since:]}")
                 self._arrived.clear()
