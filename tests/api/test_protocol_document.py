@@ -199,7 +199,7 @@ def test_every_close_code_is_documented() -> None:
         if isinstance(value, broadcast.Closed)
     }
     documented = {int(code) for row in table("Close codes") for code in row[0].split(", ")}
-    theirs = {1000, 1001, 1007, 1009, 1011}  # of the WebSocket protocol itself
+    theirs = {1000, 1001, 1002, 1007, 1009, 1011}  # of the WebSocket protocol itself
     assert documented == ours | theirs
 
 
