@@ -28,6 +28,7 @@ from wire import is_error, is_status
 from turnback.api import base_frames, frames, socket
 from turnback.api.definitions import frames as schema
 from turnback.core.errors import StartError, TurnbackError
+from turnback.core.workflow import SCHEMA, load
 from turnback.sessions import broadcast
 from turnback.settings import Settings
 
@@ -285,6 +286,13 @@ def test_an_example_is_of_its_schema(example: str) -> None:
     reference = {"$ref": f"#/$defs/{frame['type']}", "$defs": definitions}
     Draft202012Validator(reference).validate(frame)
     assert set(frame) <= set(definitions[frame["type"]]["properties"])
+
+
+def test_the_workflow_of_the_document_is_one() -> None:
+    (example,) = blocks("jsonc")
+    document = json.loads(example)
+    assert load(document, max_bytes=10_000, max_depth=20).content() == document
+    assert set(document) == set(SCHEMA["properties"])
 
 
 async def ran(*command: str, folder: Path, **environment: str) -> str:
