@@ -13,7 +13,18 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from wire import Client, Frame, is_error, is_head, is_status, is_step
 
 ADD_SCAN = "add a CSVFileScan"
-V1_ONLY = {"eventSeq", "waitingFor", "redoDepth", "cause", "by", "effectsOutOfStep", "code", "data"}
+V1_ONLY = {
+    "eventSeq",
+    "waitingFor",
+    "redoDepth",
+    "redoId",
+    "archived",
+    "cause",
+    "by",
+    "effectsOutOfStep",
+    "code",
+    "data",
+}
 
 
 def kinds(frames: list[Frame]) -> list[str]:
