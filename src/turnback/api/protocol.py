@@ -97,6 +97,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """The app's whole life of one socket."""
         self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
         await super().run_asgi()
+        del self.scope["extensions"][EXTENSION]  # what refers to itself is freed late
         self._cut_soon()
 
     def put(self, text: bytes) -> bool:

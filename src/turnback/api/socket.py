@@ -125,6 +125,7 @@ class _Connection:
             await _close(self._websocket, TRY_AGAIN)
         finally:
             self._actor.leave(subscriber)
+            subscriber.direct = subscriber.on_overflow = None
             for task in tasks:
                 task.cancel()
             for result in await asyncio.gather(*tasks, return_exceptions=True):
