@@ -36,6 +36,15 @@ async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
     await running.stop()
 
 
+@pytest.fixture(scope="session")
+async def slow(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """One server whose model takes its time: what is seen while it works."""
+    running = Service(tmp_path_factory.mktemp("slow"), delay_ms=200)
+    await running.start()
+    yield running
+    await running.stop()
+
+
 @pytest.fixture
 async def mortal(tmp_path: Path) -> AsyncIterator[Service]:
     """A server that the test may kill."""

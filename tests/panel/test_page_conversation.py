@@ -115,11 +115,8 @@ async def test_a_reply_streams_and_its_steps_take_the_place_of_what_streamed(
     await expect(desk.page.locator(".tool-body").first).to_contain_text("Added operator op1")
 
 
-async def test_stop_ends_the_turn_and_says_so(mortal: Service, desk_of: Callable[..., Any]) -> None:
-    await mortal.kill()
-    mortal.delay_ms = 200
-    await mortal.start()
-    desk = await (await desk_of(mortal)).open(await mortal.session())
+async def test_stop_ends_the_turn_and_says_so(slow: Service, desk_of: Callable[..., Any]) -> None:
+    desk = await (await desk_of(slow)).open(await slow.session())
     await desk.composer.fill(BUILD)
     await desk.composer.press("Enter")
     stop = desk.page.get_by_role("button", name="Stop", exact=True)
@@ -128,7 +125,26 @@ async def test_stop_ends_the_turn_and_says_so(mortal: Service, desk_of: Callable
     await desk.page.keyboard.press("Escape")
     await expect(desk.status).to_have_text("Ready")
     await expect(desk.page.locator(".ending")).to_have_text("Stopped")
+    await expect(desk.said).to_have_text("The agent was stopped. What it had done stays.")
     await expect(desk.revert_button(BUILD)).to_be_enabled()
+
+
+async def test_a_reload_in_mid_stream_shows_what_had_streamed(
+    slow: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk = await (await desk_of(slow)).open(await slow.session())
+    await desk.composer.fill("hello")
+    await desk.composer.press("Enter")
+    await expect(desk.said).to_have_text("The agent is working.")
+    running = desk.page.locator(".running .prose")
+    await expect(running).to_contain_text(re.compile(r"\w+ \w+ \w+ \w+"))
+    before = " ".join((await running.inner_text()).split()[:3])
+    await desk.page.reload()
+    await expect(running).to_contain_text(before)
+    await expect(desk.prompts).to_have_text(["hello"])
+    await expect(desk.composer).to_have_value("")
+    await desk.page.get_by_role("button", name="Stop", exact=True).click()
+    await expect(desk.page.locator(".ending")).to_have_text("Stopped")
 
 
 @pytest.mark.case(34, 38)

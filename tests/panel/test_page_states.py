@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from desk import BUILD, Service
 from playwright.async_api import expect
 
 if TYPE_CHECKING:
-    from desk import Desk, Service
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from desk import Desk
 
 pytestmark = pytest.mark.browser
 
@@ -20,6 +26,104 @@ async def test_a_deleted_session_says_so_in_every_tab(service: Service, desk: De
     await expect(desk.page.get_by_text("This session has been deleted.")).to_be_visible()
     await desk.page.goto(f"{service.url}/s/{session_id}")
     await expect(desk.page.get_by_text("There is no such session.")).to_be_visible()
+
+
+async def test_a_refused_message_is_explained_and_not_lost(service: Service, desk: Desk) -> None:
+    await desk.open(await service.session())
+    text = "long " * 45_000
+    await desk.composer.fill(text)
+    await desk.composer.press("Enter")
+    toast = desk.page.locator(".toast")
+    await expect(toast).to_contain_text("Shorten it, or split it in two.")
+    await expect(desk.composer).to_have_value(text.strip())
+    await expect(desk.prompts).to_have_count(0)
+    await desk.page.reload()
+    await expect(desk.composer).to_have_value(text.strip())
+
+
+async def test_an_archived_session_says_so_and_can_be_taken_out(
+    service: Service, desk: Desk
+) -> None:
+    session_id = await service.session()
+    await desk.open(session_id)
+    await desk.ask("Load sales.csv")
+    await service.http.patch(f"{service.url}/sessions/{session_id}", json={"archived": True})
+    banner = desk.page.locator(".banner")
+    await expect(banner).to_contain_text("This session is archived. It can be read, not changed.")
+    await expect(desk.revert_button("Load sales.csv")).to_be_disabled()
+    await desk.page.reload()
+    await banner.get_by_role("button", name="Take it out of the archive").click()
+    await expect(banner).to_have_count(0)
+    await expect(desk.revert_button("Load sales.csv")).to_be_enabled()
+
+
+async def test_turns_that_end_badly_say_how_and_what_can_be_done(
+    tmp_path: Path, desk_of: Callable[..., Any]
+) -> None:
+    nobody = {
+        "TURNBACK_MODEL_BASE_URL": "http://127.0.0.1:9/v1",
+        "TURNBACK_MODEL_API_KEY": "none",
+    }
+    mortal = Service(tmp_path, delay_ms=80, env={"TURNBACK_MAX_STEPS": "2"} | nobody)
+    await mortal.start()
+    desk: Desk = await desk_of(mortal)
+    step = desk.page.locator(".agent-step")
+
+    await desk.open(await mortal.session(model="openai:nobody"))
+    await desk.composer.fill("hello")
+    await desk.composer.press("Enter")
+    await expect(step).to_contain_text("Failed", timeout=20_000)
+    await expect(step).to_contain_text("Send the message again, or revert the turn.")
+    await expect(desk.said).to_contain_text("The turn failed.")
+
+    await desk.open(await mortal.session())
+    await desk.composer.fill(BUILD)
+    await desk.composer.press("Enter")
+    await expect(step.last).to_contain_text("Limit reached", timeout=20_000)
+    await expect(step.last).to_contain_text("Ask the agent to go on, or revert.")
+
+    await desk.composer.fill("hello")
+    await desk.composer.press("Enter")
+    await expect(desk.page.locator(".running .prose")).to_contain_text(re.compile("[a-z]"))
+    await mortal.kill()
+    banner = desk.page.locator(".banner")
+    await expect(banner).to_contain_text("Connection lost. Reconnecting, attempt")
+    await mortal.start()
+    await expect(step.last).to_contain_text("Interrupted", timeout=20_000)
+
+    await desk.composer.fill("not sent yet")
+    await mortal.drain()
+    await expect(banner).to_contain_text("The server is restarting. Reconnecting, attempt")
+    await expect(banner.get_by_role("button", name="Try now")).to_be_visible()
+    await mortal.start()
+    await expect(banner).to_have_count(0, timeout=20_000)
+    await expect(desk.composer).to_have_value("not sent yet")
+    await mortal.stop()
+
+
+async def test_text_of_any_length_and_direction_keeps_to_its_place(
+    service: Service, desk: Desk
+) -> None:
+    name = "W" * 300
+    operator = {"operatorID": "a", "operatorType": "Limit", "customDisplayName": name}
+    session_id = await service.session(workflow={"operators": [operator]}, name=name[:200])
+    await desk.open(session_id)
+    for text in ("x" * 100_000, name, "שלום עולם"):
+        await service.command(session_id, type="WsClientPromptCommand", content=text)
+        await expect(desk.status).to_have_text("Ready")
+        await asyncio.sleep(0.3)
+    await expect(desk.prompts).to_have_count(3)
+    first = desk.prompts.first
+    assert len(await first.inner_text()) < 2_000
+    await first.get_by_role("button", name="Show all, 100 KB").click()
+    assert len(await first.inner_text()) > 100_000
+    assert await desk.prompts.last.evaluate("e => getComputedStyle(e).direction") == "rtl"
+    log = desk.page.locator(".log")
+    assert await log.evaluate("e => e.scrollWidth <= e.clientWidth")
+    assert await desk.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    box = await desk.operators.first.bounding_box()
+    assert box is not None
+    assert box["width"] < 300
 
 
 async def test_a_long_conversation_is_loaded_from_its_end(service: Service, desk: Desk) -> None:
@@ -35,10 +139,15 @@ async def test_a_long_conversation_is_loaded_from_its_end(service: Service, desk
     await desk.open(session_id)
     await expect(desk.prompts).to_have_count(200)
     await expect(desk.prompts.last).to_be_in_viewport()
-    await desk.page.get_by_role("button", name="Show earlier messages").click()
+    read = desk.prompts.nth(0)
+    text = await read.text_content()
+    await desk.page.locator(".log").evaluate("e => e.scrollTo(0, 0)")
     await expect(desk.prompts).to_have_count(230)
     await expect(desk.prompts.first).to_have_text("Added a comment")
     await expect(desk.page.get_by_role("button", name="Show earlier messages")).to_have_count(0)
+    # What was being read is still in sight.
+    assert await desk.prompts.nth(30).text_content() == text
+    await expect(desk.prompts.nth(30)).to_be_in_viewport()
 
 
 def settings(value: int) -> dict[str, Any]:

@@ -78,7 +78,16 @@ export function Outline({
           {(leaving.get(operatorID) ?? []).map((link) => (
             <li key={link.linkID}>
               <span>to {names.get(link.target.operatorID) ?? link.target.operatorID}</span>
-              <RemoveLink link={link} names={names} blocked={blocked} onEdit={onEdit} />
+              <RemoveLink
+                link={link}
+                names={names}
+                blocked={blocked}
+                onEdit={(edits) => {
+                  // The button goes with the link.
+                  heading.current?.focus();
+                  onEdit(edits);
+                }}
+              />
             </li>
           ))}
         </ul>

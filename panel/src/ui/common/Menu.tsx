@@ -1,6 +1,7 @@
 // A button that opens a short menu, above whatever scrolls or cuts.
 
 import {
+  useCallback,
   useEffect,
   useId,
   useLayoutEffect,
@@ -51,10 +52,10 @@ export function Menu({
   const [place, setPlace] = useState<CSSProperties>({});
   const id = useId();
 
-  useLayoutEffect(() => {
+  const hang = useCallback(() => {
     const from = button.current?.getBoundingClientRect();
     const menu = list.current?.getBoundingClientRect();
-    if (!open || !from || !menu) return;
+    if (!from || !menu) return;
     const below = innerHeight - from.bottom;
     const left = Math.max(GAP, Math.min(from.right - menu.width, innerWidth - menu.width - GAP));
     setPlace(
@@ -62,7 +63,10 @@ export function Menu({
         ? { left, top: from.bottom + GAP, maxHeight: below - 2 * GAP }
         : { left, bottom: innerHeight - from.top + GAP, maxHeight: from.top - 2 * GAP },
     );
-  }, [open]);
+  }, []);
+  useLayoutEffect(() => {
+    if (open) hang();
+  }, [open, hang]);
 
   useEffect(() => {
     if (!open) return;
@@ -70,20 +74,20 @@ export function Menu({
     (
       entries?.querySelector<HTMLElement>("[aria-checked=true]") ??
       entries?.querySelector<HTMLElement>("[data-entry]")
-    )?.focus();
+    )?.focus({ preventScroll: true });
     const close = (event: Event) => {
       if (!root.current?.contains(event.target as Node)) setOpen(false);
     };
     addEventListener("pointerdown", close);
-    // What it hangs from moves away under it.
-    addEventListener("scroll", close, true);
-    addEventListener("resize", close);
+    // It goes along with what it hangs from.
+    addEventListener("scroll", hang, true);
+    addEventListener("resize", hang);
     return () => {
       removeEventListener("pointerdown", close);
-      removeEventListener("scroll", close, true);
-      removeEventListener("resize", close);
+      removeEventListener("scroll", hang, true);
+      removeEventListener("resize", hang);
     };
-  }, [open]);
+  }, [open, hang]);
 
   const onKeyDown = (event: KeyboardEvent) => {
     if (!open) return;

@@ -12,7 +12,9 @@ export function LongText({ text, className }: { text: string; className: string 
   const long = text.length > SHOWN + SHOWN / 4;
   return (
     <div className={className} dir="auto">
-      {long && !whole ? `${text.slice(0, SHOWN)}…` : text}
+      {long && !whole && `${text.slice(0, SHOWN)}…`}
+      {long && whole && pieces(text).map((piece, index) => <span key={index}>{piece}</span>)}
+      {!long && text}
       {long && (
         <button
           type="button"
@@ -25,4 +27,12 @@ export function LongText({ text, className }: { text: string; className: string 
       )}
     </div>
   );
+}
+
+/** A browser breaks lines in pieces much faster than in one endless word. */
+const PIECE = 1_000;
+
+function pieces(text: string): string[] {
+  const count = Math.ceil(text.length / PIECE);
+  return Array.from({ length: count }, (_, at) => text.slice(at * PIECE, (at + 1) * PIECE));
 }

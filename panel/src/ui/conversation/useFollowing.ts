@@ -21,16 +21,17 @@ export function useFollowing(
   changes: readonly unknown[],
 ): Following {
   const [following, setFollowing] = useState(true);
-  const heightBefore = useRef<number | null>(null);
+  const held = useRef<{ turn: Element; top: number } | null>(null);
 
   useEffect(() => setFollowing(true), [sent]);
 
   useLayoutEffect(() => {
     const element = log.current;
     if (!element) return;
-    if (heightBefore.current !== null) {
-      element.scrollTop += element.scrollHeight - heightBefore.current;
-      heightBefore.current = null;
+    const was = held.current;
+    if (was !== null && was.turn !== element.querySelector(".turn")) {
+      held.current = null;
+      keepInPlace(element, was, SETTLING);
     } else if (following) {
       element.scrollTop = element.scrollHeight;
     }
@@ -55,7 +56,21 @@ export function useFollowing(
   }, [log]);
   const toEnd = useCallback(() => setFollowing(true), []);
   const hold = useCallback(() => {
-    heightBefore.current = log.current?.scrollHeight ?? null;
+    const turn = log.current?.querySelector(".turn");
+    held.current = turn ? { turn, top: turn.getBoundingClientRect().top } : null;
   }, [log]);
   return { following, onScroll, toEnd, hold };
+}
+
+/** Frames in which turns that were only estimated get their true height. */
+const SETTLING = 4;
+
+function keepInPlace(
+  log: HTMLElement,
+  { turn, top }: { turn: Element; top: number },
+  frames: number,
+): void {
+  const off = turn.getBoundingClientRect().top - top;
+  if (off !== 0) log.scrollTop += off;
+  if (frames > 0) requestAnimationFrame(() => keepInPlace(log, { turn, top }, frames - 1));
 }

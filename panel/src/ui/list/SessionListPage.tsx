@@ -12,6 +12,8 @@ import {
 import type { SessionInfo } from "../../client/types";
 import { Dialog } from "../common/Dialog";
 import { Logo } from "../common/Logo";
+import { moveFocus } from "../common/moveFocus";
+import { SkipLinks } from "../common/SkipLinks";
 import { ThemeToggle } from "../common/ThemeToggle";
 import { useToasts } from "../common/Toasts";
 import { pickFile, readWorkflowFile } from "../files";
@@ -34,6 +36,10 @@ export function SessionListPage() {
   const [deleting, setDeleting] = useState<SessionInfo | null>(null);
   const [busy, setBusy] = useState(false);
   const [over, setOver] = useState(false);
+  /** What has just been done, to be heard. */
+  const [said, setSaid] = useState("");
+  const heading = useRef<HTMLHeadingElement>(null);
+  const list = useRef<HTMLUListElement>(null);
   // Answers come in any order; only the newest question's counts.
   const asked = useRef(0);
 
@@ -96,13 +102,18 @@ export function SessionListPage() {
     }
   };
 
-  const change = async (act: () => Promise<unknown>) => {
+  const change = async (act: () => Promise<unknown>, done: string) => {
     try {
       await act();
+      setSaid(done);
     } catch (error) {
       fail(error);
     }
     await load();
+    // A row that has gone takes the focus with it.
+    requestAnimationFrame(() => {
+      if (document.activeElement === document.body) heading.current?.focus();
+    });
   };
 
   const sessions = loaded?.sessions ?? [];
@@ -126,6 +137,7 @@ export function SessionListPage() {
         void create(file);
       }}
     >
+      <SkipLinks links={[["#sessions", "Skip to the sessions"]]} />
       <header className="list-head">
         <a
           className="wordmark"
@@ -141,9 +153,9 @@ export function SessionListPage() {
         <ThemeToggle />
       </header>
 
-      <main className="list-main">
+      <main className="list-main" id="sessions" tabIndex={-1}>
         <div className="list-title">
-          <h1>{archived ? "Archived sessions" : "Sessions"}</h1>
+          <h1 ref={heading} tabIndex={-1}>{archived ? "Archived sessions" : "Sessions"}</h1>
           <div className="actions">
             <button type="button" className="button" disabled={busy} onClick={() => void openFile()}>
               <OpenIcon />
@@ -191,6 +203,7 @@ export function SessionListPage() {
           </div>
         )}
         <p className="sr-only" role="status">
+          {said}{" "}
           {loaded ? `${sessions.length}${loaded.cursor ? " or more" : ""} sessions` : "Loading"}
         </p>
         {loaded === null && problem === null && <div className="list-waiting" aria-hidden="true" />}
@@ -203,14 +216,28 @@ export function SessionListPage() {
           />
         )}
         {sessions.length > 0 && (
-          <ul className="session-list">
+          <ul
+            className="session-list"
+            ref={list}
+            onKeyDown={(event) => {
+              if (!(event.target as HTMLElement).matches(".session-link")) return;
+              if (moveFocus(event, list.current, ".session-link")) event.preventDefault();
+            }}
+          >
             {sessions.map((session) => (
               <SessionRow
                 key={session.id}
                 session={session}
-                onRename={(name) => void change(() => patchSession(session.id, { name }))}
+                onRename={(name) =>
+                  void change(() => patchSession(session.id, { name }), `Renamed to “${name}”.`)
+                }
                 onArchive={() =>
-                  void change(() => patchSession(session.id, { archived: !session.archived }))
+                  void change(
+                    () => patchSession(session.id, { archived: !session.archived }),
+                    session.archived
+                      ? `Took “${session.name}” out of the archive.`
+                      : `Archived “${session.name}”.`,
+                  )
                 }
                 onDelete={() => setDeleting(session)}
               />
@@ -242,9 +269,9 @@ export function SessionListPage() {
               type="button"
               className="button danger"
               onClick={() => {
-                const { id } = deleting;
+                const { id, name } = deleting;
                 setDeleting(null);
-                void change(() => deleteSession(id));
+                void change(() => deleteSession(id), `Deleted “${name}”.`);
               }}
             >
               Delete
