@@ -66,5 +66,5 @@ async def test_schemathesis_finds_nothing(running: Process, tmp_path: Path) -> N
 async def test_schemathesis_finds_nothing_in_many_examples(
     running: Process, tmp_path: Path
 ) -> None:
-    await asked(running, tmp_path, CONFIG.read_text(), "-n", "300")
-    await asked(running, tmp_path, await with_a_session(running), *LIVE, "-n", "300")
+    await asked(running, tmp_path, CONFIG.read_text(), "-n", "100")
+    await asked(running, tmp_path, await with_a_session(running), *LIVE, "-n", "100")
