@@ -9,7 +9,7 @@ import httpx
 import pytest
 from flaky import flaky
 from processes import process
-from prometheus_client.parser import text_string_to_metric_families
+from scrape import Samples, scrape
 from scripted_provider import CUT, Pause, Refusal, ScriptedProvider, call, text, usage
 from serving import Server, serving
 from wire import Client
@@ -18,21 +18,6 @@ from turnback.core import errors
 from turnback.core.principal import LOCAL
 from turnback.sessions.broadcast import Reply, Subscriber
 from turnback.telemetry import metrics
-
-Samples = dict[str, float]
-
-
-async def scrape(server: Server) -> Samples:
-    """Every sample by its name and labels, as in `turnback_sockets{dialect="v1"}`."""
-    answer = await server.http.get("/metrics")
-    assert answer.status_code == 200
-    assert answer.headers["content-type"].startswith("text/plain; version=")
-    samples = {}
-    for family in text_string_to_metric_families(answer.text):
-        for sample in family.samples:
-            labels = ",".join(f'{k}="{v}"' for k, v in sorted(sample.labels.items()))
-            samples[sample.name + (f"{{{labels}}}" if labels else "")] = sample.value
-    return samples
 
 
 class Moved:
