@@ -17,12 +17,21 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 HERE = Path(__file__).parent
 WORKFLOWS = HERE.parents[1] / "tests" / "data" / "workflows"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-SIZE = {"width": 1280, "height": 880}
+WIDE = {"width": 1280, "height": 880}
+NARROW = {"width": 390, "height": 780}
+ALL = {"sessions", "session", "preview", "reverted", "lines"}
+SOME = {"session", "preview"}
+LOOKS = (
+    ("", WIDE, "light", ALL),
+    ("-dark", WIDE, "dark", SOME),
+    ("-narrow", NARROW, "light", SOME),
+)
+CHANGE = "Change op2 to amount > 100 then delete op1"
 
 
 @contextmanager
@@ -51,6 +60,7 @@ def server(folder: Path) -> Iterator[str]:
 def ask(page: Page, text: str) -> None:
     """Send a message and wait for the end of its turn."""
     page.get_by_label("Message to the agent").fill(text)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
     page.keyboard.press("Enter")
     expect(page.locator(".turn-prompt").last).to_have_text(text)
     expect(page.locator(".status-line .status-words")).to_have_text("Ready", timeout=60_000)
@@ -65,7 +75,7 @@ def open_file(page: Page, name: str) -> None:
 
 
 def tell(page: Page, address: str) -> None:
-    """The story that the pictures show, ending after a revert."""
+    """The story that the pictures show: a report built, changed, sorted, and turned back from."""
     for name in ("uuid-ids.json", "join-and-chart.json"):
         page.goto(address)
         open_file(page, name)
@@ -74,27 +84,43 @@ def tell(page: Page, address: str) -> None:
     page.get_by_role("button", name="New session").first.click()
     page.wait_for_url("**/s/*")
     ask(page, "Build a sales report")
-    ask(page, "Change op2 to amount > 100")
-    page.get_by_role("button", name="Revert to before “Change op2").click()
-    expect(page.get_by_role("button", name="Redo", exact=True)).to_be_visible()
+    ask(page, "Keep the first 10 rows")
+    page.get_by_role("button", name="Revert to before “Keep").click()
+    ask(page, CHANGE)
+    ask(page, "Sort by amount")
 
 
-def look(browser: Browser, address: str, scheme: str, suffix: str) -> None:
-    """The session that `tell` left, and the list, in one colour scheme."""
-    context = browser.new_context(
-        viewport=SIZE, color_scheme=scheme, reduced_motion="reduce", device_scale_factor=2
-    )
-    page = context.new_page()
+def rest(page: Page) -> None:
+    """Wait until the view has come to rest."""
+    page.evaluate("document.fonts.ready")
+    page.wait_for_timeout(600)
+
+
+def look(page: Page, address: str, suffix: str, wanted: set[str]) -> None:
+    """The list and the session that `tell` left, a revert looked at, done and redone."""
+
+    def take(name: str) -> None:
+        rest(page)
+        if name in wanted:
+            page.screenshot(path=HERE / f"{name}{suffix}.png")
+
     page.goto(address)
     expect(page.locator(".session-link")).to_have_count(3)
-    page.evaluate("document.fonts.ready")
-    page.screenshot(path=HERE / f"sessions{suffix}.png")
+    take("sessions")
     page.locator(".session-link").first.click()
-    expect(page.locator(".operator")).to_have_count(4)
-    expect(page.get_by_role("region", name="Reverted")).to_contain_text("Change op2")
-    page.wait_for_timeout(500)  # the view comes to rest
-    page.screenshot(path=HERE / f"session{suffix}.png")
-    context.close()
+    expect(page.locator(".operator").first).to_be_attached()
+    expect(page.locator(".branch-count")).to_have_text("2 of 2")
+    take("session")
+    page.get_by_role("button", name=f"Revert to before “{CHANGE}”").click()
+    expect(page.locator(".changes")).to_be_visible()
+    take("preview")
+    page.get_by_role("button", name="Revert 2 turns").click()
+    expect(page.get_by_role("region", name="Reverted")).to_contain_text(CHANGE)
+    take("reverted")
+    page.get_by_role("button", name="Redo", exact=True).click()
+    expect(page.locator(".branch-count")).to_have_text("2 of 2")
+    page.locator(".branch-count").click()
+    take("lines")
 
 
 def main() -> None:
@@ -105,10 +131,13 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        page = browser.new_page(viewport=SIZE)
-        tell(page, address)
-        look(browser, address, "light", "")
-        look(browser, address, "dark", "-dark")
+        tell(browser.new_page(viewport=WIDE), address)
+        for suffix, viewport, scheme, wanted in LOOKS:
+            context = browser.new_context(
+                viewport=viewport, color_scheme=scheme, reduced_motion="reduce"
+            )
+            look(context.new_page(), address, suffix, wanted)
+            context.close()
         browser.close()
 
 
