@@ -146,6 +146,7 @@ export type MoveOperator = {
   position: Position;
 };
 
+/** The text of the step that is being made. */
 export type PartialFrame = {
   messageId: string;
   stepId: string;
@@ -215,30 +216,35 @@ export type StepFrame = {
   by: string;
 };
 
+/** A tool call as the model made it. */
 export type ToolCallFrame = {
   toolName: string;
   toolCallId: string;
   input: Record<string, unknown>;
 };
 
+/** A piece of a tool call's arguments, which are JSON. */
 export type ToolDelta = {
   toolCallId: string;
   toolName: string;
   arguments: string;
 };
 
+/** What a tool call led to. */
 export type ToolResultFrame = {
   toolCallId: string;
   output: string;
   isError: boolean;
 };
 
+/** Tokens of one model call, as its provider counted them. */
 export type UsageFrame = {
   inputTokens: number;
   outputTokens: number;
   totalTokens: number;
 };
 
+/** HEAD to any step; `step-initial` is the empty conversation. */
 export type WsClientCheckoutCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
@@ -246,6 +252,7 @@ export type WsClientCheckoutCommand = {
   stepId: string;
 };
 
+/** A person's own edit, made on the workflow at `baseHeadId`: a turn of its own. */
 export type WsClientEditWorkflowCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
@@ -254,6 +261,7 @@ export type WsClientEditWorkflowCommand = {
   edits: (AddOperator | ChangeOperator | RemoveOperator | MoveOperator | AddLink | ChangeLink | RemoveLink | AddComment | ChangeComment | RemoveComment | MoveComment | ChangeSettings | ReplaceWorkflow)[];
 };
 
+/** A user's message: the next turn. Refused while the agent is busy. */
 export type WsClientPromptCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
@@ -264,6 +272,7 @@ export type WsClientPromptCommand = {
   attachmentIds?: string[] | null;
 };
 
+/** Take the newest revert back, or all that can be. */
 export type WsClientRedoCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
@@ -271,6 +280,7 @@ export type WsClientRedoCommand = {
   all?: boolean;
 };
 
+/** HEAD and the workflow back to before a turn, or a step. */
 export type WsClientRevertCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
@@ -283,12 +293,14 @@ export type WsClientRevertCommand = {
   keepEdits?: boolean | null;
 };
 
+/** End the run that is under way; nothing if none is. */
 export type WsClientStopCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
   type: "WsClientStopCommand";
 };
 
+/** A command that carried a `requestId` is durable. */
 export type WsServerAckEvent = {
   type: "WsServerAckEvent";
   requestId: string;
@@ -308,6 +320,7 @@ export type WsServerDeltaEvent = {
   toolCall?: ToolDelta | null;
 };
 
+/** A command that was not carried out, to its sender; `code` says why. */
 export type WsServerErrorEvent = {
   type: "WsServerErrorEvent";
   error: string;
@@ -316,6 +329,7 @@ export type WsServerErrorEvent = {
   data: Record<string, unknown>;
 };
 
+/** HEAD has moved: a revert, a redo, a checkout, or an edit. */
 export type WsServerHeadChangeEvent = {
   type: "WsServerHeadChangeEvent";
   headId: string;
@@ -329,6 +343,7 @@ export type WsServerHeadChangeEvent = {
   eventSeq: number;
 };
 
+/** The session has another name, is archived or not, or is deleted. */
 export type WsServerSessionEvent = {
   type: "WsServerSessionEvent";
   change: "name" | "archived" | "deleted";
@@ -337,6 +352,7 @@ export type WsServerSessionEvent = {
   eventSeq: number;
 };
 
+/** Everything as it is now: the first frame, unless what was missed is replayed. */
 export type WsServerSnapshotEvent = {
   type: "WsServerSnapshotEvent";
   state: "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
@@ -368,6 +384,7 @@ export type WsServerStatusEvent = {
   eventSeq?: number | null;
 };
 
+/** A finished step. HEAD is now this step. */
 export type WsServerStepEvent = {
   type: "WsServerStepEvent";
   step: StepFrame;

@@ -59,6 +59,8 @@ class _ClientFrame(_Frame):
 
 
 class WsClientPromptCommand(_ClientFrame):
+    """A user's message: the next turn. Refused while the agent is busy."""
+
     type: Literal["WsClientPromptCommand"]
     content: Annotated[str, Field(json_schema_extra={"minLength": 1, "pattern": r"\S"})]
     messageSource: Literal["chat", "feedback"] | None = None
@@ -67,6 +69,8 @@ class WsClientPromptCommand(_ClientFrame):
 
 
 class WsClientStopCommand(_ClientFrame):
+    """End the run that is under way; nothing if none is."""
+
     type: Literal["WsClientStopCommand"]
 
 
@@ -79,6 +83,8 @@ def _names_what(schema: dict[str, Any]) -> None:
 
 
 class WsClientRevertCommand(_ClientFrame):
+    """HEAD and the workflow back to before a turn, or a step."""
+
     model_config = ConfigDict(json_schema_extra=_names_what)
 
     type: Literal["WsClientRevertCommand"]
@@ -91,16 +97,22 @@ class WsClientRevertCommand(_ClientFrame):
 
 
 class WsClientRedoCommand(_ClientFrame):
+    """Take the newest revert back, or all that can be."""
+
     type: Literal["WsClientRedoCommand"]
     all: bool = False
 
 
 class WsClientCheckoutCommand(_ClientFrame):
+    """HEAD to any step; `step-initial` is the empty conversation."""
+
     type: Literal["WsClientCheckoutCommand"]
     stepId: StepId
 
 
 class WsClientEditWorkflowCommand(_ClientFrame):
+    """A person's own edit, made on the workflow at `baseHeadId`: a turn of its own."""
+
     type: Literal["WsClientEditWorkflowCommand"]
     baseHeadId: StepId
     edits: Annotated[list[Edit], Field(min_length=1)]
@@ -270,18 +282,24 @@ def _fingerprint(frame: dict[str, Any]) -> bytes:
 
 
 class ToolCallFrame(_Frame):
+    """A tool call as the model made it."""
+
     toolName: str
     toolCallId: str
     input: dict[str, Any]
 
 
 class ToolResultFrame(_Frame):
+    """What a tool call led to."""
+
     toolCallId: str
     output: str
     isError: bool
 
 
 class UsageFrame(_Frame):
+    """Tokens of one model call, as its provider counted them."""
+
     inputTokens: int
     outputTokens: int
     totalTokens: int
@@ -324,12 +342,16 @@ class PartingFrame(_Frame):
 
 
 class PartialFrame(_Frame):
+    """The text of the step that is being made."""
+
     messageId: str
     stepId: str
     text: str
 
 
 class WsServerSnapshotEvent(_Frame):
+    """Everything as it is now: the first frame, unless what was missed is replayed."""
+
     type: Literal["WsServerSnapshotEvent"]
     state: AgentState
     steps: list[StepFrame]
@@ -353,6 +375,8 @@ class WsServerSnapshotEvent(_Frame):
 
 
 class WsServerStepEvent(_Frame):
+    """A finished step. HEAD is now this step."""
+
     type: Literal["WsServerStepEvent"]
     step: StepFrame
     eventSeq: int
@@ -368,6 +392,8 @@ class WsServerStatusEvent(_Frame):
 
 
 class WsServerHeadChangeEvent(_Frame):
+    """HEAD has moved: a revert, a redo, a checkout, or an edit."""
+
     type: Literal["WsServerHeadChangeEvent"]
     headId: str
     workflowContent: dict[str, Any] | None
@@ -381,6 +407,8 @@ class WsServerHeadChangeEvent(_Frame):
 
 
 class WsServerErrorEvent(_Frame):
+    """A command that was not carried out, to its sender; `code` says why."""
+
     type: Literal["WsServerErrorEvent"]
     error: str
     code: str
@@ -389,6 +417,8 @@ class WsServerErrorEvent(_Frame):
 
 
 class ToolDelta(_Frame):
+    """A piece of a tool call's arguments, which are JSON."""
+
     toolCallId: str
     toolName: str
     arguments: str
@@ -407,6 +437,8 @@ class WsServerDeltaEvent(_Frame):
 
 
 class WsServerSessionEvent(_Frame):
+    """The session has another name, is archived or not, or is deleted."""
+
     type: Literal["WsServerSessionEvent"]
     change: Literal["name", "archived", "deleted"]
     name: str | None = None
@@ -415,6 +447,8 @@ class WsServerSessionEvent(_Frame):
 
 
 class WsServerAckEvent(_Frame):
+    """A command that carried a `requestId` is durable."""
+
     type: Literal["WsServerAckEvent"]
     requestId: str
     headId: str
