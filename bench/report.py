@@ -1,4 +1,7 @@
-"""The table on the standard output, `results.json`, and the table of `docs/performance.md`."""
+"""The table on the standard output, `results.json`, and what `docs/performance.md` has of it.
+
+`python -m bench.report` writes the last results into the document.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from typing import Any
 import orjson
 
 from bench.measure import Row
+from bench.rows import ROWS
 
 RESULTS = Path(__file__).with_name("results.json")
+DOCUMENT = RESULTS.parents[1] / "docs" / "performance.md"
+BEGINS, ENDS = "<!-- results -->\n", "<!-- end of results -->\n"
 
 
 def table(measured: Mapping[str, Iterable[Row]]) -> str:
@@ -58,6 +64,27 @@ def results(measured: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
     return {"rows": rows, "undo": {"gates": []}}
 
 
+def document(text: str, found: dict[str, Any]) -> str:
+    """The document's text with these results in their place."""
+    before, _, rest = text.partition(BEGINS)
+    _, _, after = rest.partition(ENDS)
+    return f"{before}{BEGINS}{_markdown(found['rows'])}{ENDS}{after}"
+
+
+def _markdown(rows: Iterable[Mapping[str, Any]]) -> str:
+    lines = ["", "| | figure | floor | ratio | target | |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        unit = row["unit"]
+        floor = "" if row["floor"] is None else f"{number(row['floor'])} {unit}"
+        ratio = "" if row["ratio"] is None else number(row["ratio"])
+        met = {True: "met", False: "**missed**", None: ""}[row["met"]]
+        cells = (row["name"], f"{number(row['figure'])} {unit}", floor, ratio, row["target"], met)
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += ["", "What was measured, by the name that chooses it:", ""]
+    lines += [f"- `{name}`: {module.WHAT}" for name, module in ROWS.items()]
+    return "\n".join([*lines, "", ""])
+
+
 def number(value: float) -> str:
     """Three digits that say something."""
     if value >= 100:
@@ -67,3 +94,7 @@ def number(value: float) -> str:
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(DOCUMENT.read_text(), orjson.loads(RESULTS.read_bytes())))

@@ -16,6 +16,7 @@ from bench import report
 from bench.measure import Row
 from bench.rows import ROWS
 from bench.world import World
+from turnback import logs
 from turnback.serve import GC_THRESHOLD
 from turnback.store.embedded import Embedded
 from turnback.store.migrate import migrate
@@ -25,6 +26,7 @@ def main(names: list[str]) -> None:
     """Measure the rows of these names, or all of them."""
     if unknown := set(names) - ROWS.keys():
         sys.exit(f"No row is called {', '.join(sorted(unknown))}; there are {', '.join(ROWS)}")
+    logs.configure("error")
     gc.set_threshold(*GC_THRESHOLD)
     with (
         TemporaryDirectory(prefix="turnback-bench-") as folder,

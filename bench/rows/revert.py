@@ -45,7 +45,7 @@ async def measure(world: World) -> list[Row]:
                             for name, command in (("revert", end.revert), ("redo", end.redo))
                         },
                     },
-                    times=40,
+                    times=25,
                 )
             for end in ends.values():
                 end.socket.close()
@@ -75,6 +75,11 @@ class End:
         socket = await Socket.connect(port, f"/sessions/{key.id}/ws", subprotocol="turnback.v1")
         await socket.until(b'"WsServerSnapshotEvent"')
         return cls(socket, last["turn_id"])
+
+    @property
+    def acts(self) -> tuple[Act, Act]:
+        """A revert, and the redo that undoes it."""
+        return self.act(self.revert), self.act(self.redo)
 
     async def change(self, command: bytes) -> bytes:
         """Send the command; the head change that answers it."""

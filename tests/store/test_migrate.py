@@ -17,6 +17,8 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
 
 from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsInvalid
 from turnback.store import migrate as migrations
@@ -38,6 +40,24 @@ def test_migrate_brings_an_empty_database_to_the_newest_and_twice_is_once(
     assert current_and_head(blank_database) == (head, head)
     migrate(blank_database)
     check_current(blank_database)
+
+
+def test_the_names_of_the_scripts_say_what_alembic_reads_in_them(blank_database: str) -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrations.scripts()))
+    read = ScriptDirectory.from_config(config)
+    revisions = [script.revision for script in read.walk_revisions()][::-1]
+    assert migrations._revisions() == revisions
+    assert current_and_head(blank_database) == (None, read.get_current_head())
+
+
+def test_a_start_on_a_current_database_does_not_wait_for_alembic(fresh_database: str) -> None:
+    code = (
+        "import sys, turnback.serve; from turnback.store.migrate import check_current, migrate;"
+        f"migrate({fresh_database!r}); check_current({fresh_database!r});"
+        "sys.exit('alembic' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_a_stale_database_is_refused_with_the_command_to_run(blank_database: str) -> None:

@@ -13,12 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import asyncpg
-from alembic import command
-from alembic.config import Config
-from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import text
-from sqlalchemy.exc import DBAPIError
 
 from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsInvalid
 from turnback.store.url import asyncpg_dsn
@@ -47,9 +41,16 @@ def migrate(url: str, *, timeout: float = 60.0) -> None:
     `DatabaseUnavailable`, `SettingsInvalid` for a URL or a server that cannot be used, and
     `SchemaMismatch` for a database of a newer version.
     """
-    config = _config()
-    if _is_ahead(config, url, _current(url)):
+    current = _current(url)
+    if current == _revisions()[-1] or _is_ahead(url, current):
         return
+    # It costs half of a start to import, which a database that is current need not wait for.
+    from alembic import command
+    from alembic.config import Config
+    from sqlalchemy.exc import DBAPIError
+
+    config = Config()
+    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
     config.attributes.update(database_url=url, timeout=timeout)
     try:
         command.upgrade(config, "head")
@@ -59,12 +60,12 @@ def migrate(url: str, *, timeout: float = 60.0) -> None:
         raise unreachable(error) from error
 
 
-def current_and_head(url: str) -> tuple[str | None, str | None]:
+def current_and_head(url: str) -> tuple[str | None, str]:
     """The database's migration, none if it has had none; and the one that this version needs.
 
     Raises `DatabaseUnavailable` and `SettingsInvalid`.
     """
-    return _current(url), ScriptDirectory.from_config(_config()).get_current_head()
+    return _current(url), _revisions()[-1]
 
 
 def check_current(url: str) -> None:
@@ -75,7 +76,7 @@ def check_current(url: str) -> None:
     `SettingsInvalid` too.
     """
     current, head = current_and_head(url)
-    if current == head or _is_ahead(_config(), url, current):
+    if current == head or _is_ahead(url, current):
         return
     raise SchemaMismatch(
         f"The database is at migration `{current or 'none'}` and this version needs `{head}`:"
@@ -119,6 +120,8 @@ async def wait_for_lock(connection: AsyncConnection, *, seconds: float) -> None:
     Polled, each time in a transaction of its own: a connection that waited inside
     `pg_advisory_lock` would deadlock with `create index concurrently` of the one it waits for.
     """
+    from sqlalchemy import text
+
     deadline = time.monotonic() + seconds
     while not await connection.scalar(text(f"select pg_try_advisory_lock({LOCK_KEY})")):
         await connection.rollback()
@@ -137,10 +140,17 @@ def scripts() -> Path:
     return installed if installed.is_dir() else package.parents[1] / "migrations"
 
 
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(scripts()).replace("%", "%%"))
-    return config
+def _revisions() -> list[str]:
+    """The migrations that this version has, oldest first: each script's name begins with its own.
+
+    Raises `SchemaMismatch` where the installation lacks them.
+    """
+    found = sorted(path.name[:4] for path in (scripts() / "versions").glob("[0-9]*.py"))
+    if not found:
+        raise SchemaMismatch(
+            f"This installation has no migrations in `{scripts()}`: install Turnback again"
+        )
+    return found
 
 
 def _current(url: str) -> str | None:
@@ -187,26 +197,22 @@ def _ask(url: str, ask: Callable[[asyncpg.Connection], Awaitable[T]]) -> T:
         raise unreachable(error) from error
 
 
-def _is_ahead(config: Config, url: str, current: str | None) -> bool:
+def _is_ahead(url: str, current: str | None) -> bool:
     """Whether the database has the next release's migration and this one may still serve it.
 
     Raises `SchemaMismatch` where it may not.
     """
-    scripts = ScriptDirectory.from_config(config)
-    if current is None:
+    known = _revisions()
+    if current is None or current in known:
         return False
-    try:
-        scripts.get_revision(current)
-    except CommandError as error:
-        note = _ask(url, lambda connection: connection.fetchval(WHO_MAY_SERVE))
-        if note == f"{SERVES}{scripts.get_current_head()}":
-            return True
-        raise SchemaMismatch(
-            f"The database is at migration `{current}`, which this version does not know:"
-            " install the newer Turnback that made it",
-            current=current,
-        ) from error
-    return False
+    note = _ask(url, lambda connection: connection.fetchval(WHO_MAY_SERVE))
+    if note == f"{SERVES}{known[-1]}":
+        return True
+    raise SchemaMismatch(
+        f"The database is at migration `{current}`, which this version does not know:"
+        " install the newer Turnback that made it",
+        current=current,
+    )
 
 
 def unreachable(error: Exception) -> DatabaseUnavailable:

@@ -1,0 +1,69 @@
+"""The committed results: their form, that nothing is left out, and that the document has them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from bench import report
+from bench.rows import ROWS
+
+RESULTS: dict[str, Any] = orjson.loads(report.RESULTS.read_bytes())
+
+# The rows of the design's performance.md that there is something to measure for.
+ROWS_ASKED_FOR = (
+    "one step, durable: first",
+    "one step, durable: middle",
+    "one step, durable: last",
+    "revert at 10 steps",
+    "revert at 10,000 steps",
+    "redo at 10 steps",
+    "redo at 10,000 steps",
+    "the 2,000th revert and prompt",
+    "transcript of 1,000 records",
+    "the same unchanged: 304",
+    "newest page of 50",
+    "bytes stored per step",
+    "memory per step of a live session",
+    "memory per idle socket",
+    "left of an idle session that was evicted",
+    "200 sockets, an event of",
+    "p99 of a revert among 2,000 idle sockets and 100 active sessions",
+    "overhead of the agent loop per step",
+    "cold start to the first socket",
+    "load of an evicted session of 10,000 steps",
+)
+
+
+def test_each_row_has_its_members_and_no_other() -> None:
+    assert RESULTS.keys() == {"rows", "undo"}
+    assert RESULTS["undo"] == {"gates": []}
+    for row in RESULTS["rows"]:
+        assert list(row) == ["name", "figure", "unit", "floor", "ratio", "target", "met"]
+        assert row["figure"] >= 0
+        assert isinstance(row["met"], bool) == bool(row["target"])
+
+
+@pytest.mark.parametrize("name", ROWS_ASKED_FOR)
+def test_every_row_that_was_asked_for_was_measured_against_its_target(name: str) -> None:
+    [row] = [row for row in RESULTS["rows"] if row["name"].startswith(name)][:1]
+    assert row["target"]
+
+
+@pytest.mark.parametrize("rival", ["LangGraph", "Google ADK", "Turnback"])
+def test_the_rivals_did_the_same_work(rival: str) -> None:
+    measured = [row["name"] for row in RESULTS["rows"] if rival in row["name"]]
+    assert len(measured) == 4
+
+
+def test_the_document_has_the_results_as_they_were_run() -> None:
+    text = report.DOCUMENT.read_text()
+    assert report.document(text, RESULTS) == text
+
+
+def test_the_document_says_what_every_row_measures() -> None:
+    text = " ".join(report.DOCUMENT.read_text().split())
+    for name, row in ROWS.items():
+        assert row.WHAT in text, name
