@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from pydantic_core import from_json
 from scripted_provider import CUT, Answer, ScriptedProvider, finish, text
 from test_loop import Run, limits
 from workflows import FILES
@@ -223,6 +224,41 @@ async def test_what_had_streamed_of_an_answer_that_breaks_off_is_kept(
     run = await Run(model).collect()
     assert [draft.content for draft in run.drafts[:-1]] == ["Half an ans"]
     assert run.end.end_reason is end
+
+
+async def test_a_reply_without_an_end_is_cut_at_the_limit_whatever_it_says(
+    provider: ScriptedProvider,
+) -> None:
+    """Small models that are held to a schema like to go on with blanks."""
+    settings = Settings(
+        model="structured:openai:scripted", model_base_url=provider.url, max_reply_bytes=20_000
+    )
+    async with resolve(settings) as model:
+        for piece in (" " * 100, '"a", ' * 20):
+            endless = [text(piece)] * 300
+            provider.will(Answer([text('{"action": "getWorkflow", "ids": ['), *endless]))
+            run = await Run(model).collect()
+            assert run.end.end_reason is EndReason.LIMIT
+            assert "20000 bytes (`max_reply_bytes`)" in run.end.content
+
+
+async def test_a_long_reply_is_not_read_anew_for_each_piece_of_it(
+    provider: ScriptedProvider, model: ChatModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = 0
+
+    def reading(said: str, **options: Any) -> Any:
+        nonlocal read
+        read += len(said)
+        return from_json(said, **options)
+
+    monkeypatch.setattr(structured, "from_json", reading)
+    long = "word " * 20_000
+    provider.will([text('{"action": "answer", "text": "'), *pieces(long, 50), text('"}')])
+    run = await Run(model).collect()
+    assert run.end.content == long
+    assert len([delta for delta in run.deltas if delta.text is not None]) > 50
+    assert read < 50 * len(long)
 
 
 async def test_it_works_within_a_context_of_a_few_thousand_tokens(

@@ -8,9 +8,10 @@ answered.
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from time import time
 from typing import Any
@@ -85,6 +86,15 @@ WAIT = (
     r"\(`max_retry_wait`\); prompt again then\."
 )
 IN_PIECES = [text("x" * 10_000) for _ in range(1000)]
+COMPRESSED = Refusal(  # 100 MB
+    200,
+    body=gzip.compress(b"data: " + b" " * 100_000_000),
+    headers={"content-type": "text/event-stream", "content-encoding": "gzip"},
+)
+UNREAD = (
+    "the model's provider compresses its answers though it is asked not to; see to that at "
+    "`TURNBACK_MODEL_BASE_URL`."
+)
 HALF_A_CALL = call_piece(id="a", name="addOperator", args='{"operatorId": "op')
 
 KINDS = {
@@ -196,6 +206,12 @@ KINDS = {
     ),
     "10 MB of an error": Kind(
         answers=[Refusal(400, body=b"x" * 10_000_000)], end="limit", says=TOO_LONG
+    ),
+    "what is compressed": failed(COMPRESSED, says=UNREAD),
+    "a compressed error": failed(
+        replace(COMPRESSED, status=400),
+        says="the model's provider answered with status 400; check `TURNBACK_MODEL` and "
+        "`TURNBACK_MODEL_BASE_URL`.",
     ),
     "a hang before the headers": failed(HANG, says=LATE),
     "a hang before the first piece": failed([Pause()], says=LATE),

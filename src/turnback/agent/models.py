@@ -7,6 +7,7 @@ has it. Only here is it known which providers there are and how their failures r
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
@@ -51,14 +52,16 @@ class ChatModel:
     """A model to stream from.
 
     `name` is the name it was resolved by. `counts_tokens` is false where a usage figure would be
-    made up. `structured` is one that answers by actions (structured.py). As an async context
-    manager it closes its connections, for good; it works without being entered.
+    made up. `structured` is one that answers by actions (structured.py), of which no reply may be
+    longer than `max_reply_bytes`; others are bounded by whoever takes their replies. As an async
+    context manager it closes its connections, for good; it works without being entered.
     """
 
     name: str
     model: Model
     counts_tokens: bool = True
     structured: bool = False
+    max_reply_bytes: int = sys.maxsize
     http: httpx2.AsyncClient | None = None
 
     @property
@@ -83,7 +86,13 @@ class ChatModel:
         """
         if self.structured:
             names = [tool.name for tool in tools]
-            return structured.stream(self.model, messages, tools=names, workflow=workflow)
+            return structured.stream(
+                self.model,
+                messages,
+                tools=names,
+                workflow=workflow,
+                max_reply_bytes=self.max_reply_bytes,
+            )
         return model_request_stream(
             self.model,
             messages,
@@ -140,7 +149,13 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
     if provider == "openai" and settings.model_base_url:
         http = client(max_reply_bytes=settings.max_reply_bytes)
         model = _chat_completions(model_name, settings.model_base_url, key, http)
-        return ChatModel(name=name, model=model, structured=is_structured, http=http)
+        return ChatModel(
+            name=name,
+            model=model,
+            structured=is_structured,
+            max_reply_bytes=settings.max_reply_bytes,
+            http=http,
+        )
     options = {"base_url": settings.model_base_url, "api_key": key}
     return ChatModel(
         name=name, model=_inferred(name, {k: v for k, v in options.items() if v is not None})

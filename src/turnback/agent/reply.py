@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from turnback.agent.prompt import sendable_name
-from turnback.agent.steps import Delta, RunLimits, ToolCall
+from turnback.agent.steps import Delta, RunLimits, ToolCall, reply_too_large
 from turnback.core.errors import TooLarge
 
 INVALID_JSON = "INVALID_JSON"
@@ -132,10 +132,7 @@ class Reply:
     def _count(self, piece: str) -> None:
         self._bytes += len(piece.encode(errors="surrogatepass"))
         if self._bytes > self._limits.max_reply_bytes:
-            raise TooLarge(
-                f"an answer of more than {self._limits.max_reply_bytes} bytes (`max_reply_bytes`).",
-                limit="max_reply_bytes",
-            )
+            raise reply_too_large(self._limits.max_reply_bytes)
 
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls in the model's order."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self, TypedDict
 
+from turnback.core.errors import TooLarge
 from turnback.core.tree import EndReason, Role, TurnKind
 from turnback.core.workflow import Workflow
 from turnback.settings import Settings
@@ -101,3 +102,11 @@ class RunLimits:
     def of(cls, settings: Settings) -> Self:
         """The limits that the settings name; the fields have the settings' names."""
         return cls(**{name: getattr(settings, name) for name in cls.__dataclass_fields__})
+
+
+def reply_too_large(max_reply_bytes: int) -> TooLarge:
+    """A reply goes on beyond `max_reply_bytes`; the message is what the turn's last step says."""
+    return TooLarge(
+        f"an answer of more than {max_reply_bytes} bytes (`max_reply_bytes`).",
+        limit="max_reply_bytes",
+    )

@@ -37,6 +37,7 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_core import from_json
 
 from turnback.agent.prompt import CUT, WORKFLOW_CLOSES, WORKFLOW_OPENS, tokens
+from turnback.agent.steps import reply_too_large
 from turnback.core.operators import CATALOG
 from turnback.core.workflow import Workflow
 
@@ -47,6 +48,9 @@ LONG_PROPERTIES = {"code", "textInput"}
 MOST_ITEMS = 8  # of a list in properties
 MOST_SOURCES = 4  # of one input port
 MOST_IDS = 200  # newest operators that an action may name
+
+LOOKED_AT_ALWAYS = 4_000  # bytes of a reply that are looked at as each piece of it arrives
+LOOKS = 16  # beyond them: once more when this part of what is there has been added to it
 
 Action = dict[str, Any]
 
@@ -110,7 +114,12 @@ def example_tokens() -> int:
 
 @asynccontextmanager
 async def stream(
-    model: Model, messages: Sequence[ModelMessage], *, tools: Iterable[str], workflow: Workflow
+    model: Model,
+    messages: Sequence[ModelMessage],
+    *,
+    tools: Iterable[str],
+    workflow: Workflow,
+    max_reply_bytes: int,
 ) -> AsyncIterator[Actions]:
     """One call of a model that is held to the actions on `workflow` which `tools` names."""
     schema = action_schema(workflow, tools)
@@ -126,22 +135,25 @@ async def stream(
         model_request_parameters=parameters,
         instrument=False,
     ) as streamed:
-        yield Actions(streamed)
+        yield Actions(streamed, max_reply_bytes=max_reply_bytes)
 
 
 class Actions:
     """A streamed reply, read as one action. A server that ignores the schema may send plain text.
 
-    Iterating and `get` raise `UnexpectedModelBehavior` for JSON that is no action.
+    Iterating and `get` raise `UnexpectedModelBehavior` for JSON that is no action; iterating raises
+    `TooLarge` beyond `max_reply_bytes`, of which most is no text that anyone is told.
     """
 
-    def __init__(self, streamed: StreamedResponse) -> None:
+    def __init__(self, streamed: StreamedResponse, *, max_reply_bytes: int) -> None:
         self._streamed = streamed
-        self._said = ""
+        self._max_reply_bytes = max_reply_bytes
+        self._pieces: list[str] = []
         self._text = ""
         self._part: ModelResponsePart | None = None
 
     async def __aiter__(self) -> AsyncIterator[ModelResponseStreamEvent]:
+        size = look_at = 0
         async for event in self._streamed:
             match event:
                 case PartStartEvent(part=TextPart(content=piece)):
@@ -150,9 +162,17 @@ class Actions:
                     pass
                 case _:
                     continue
-            self._said += piece
-            for said in self._more(_answer_so_far(self._said)):
-                yield said
+            size += len(piece.encode(errors="surrogatepass"))
+            if size > self._max_reply_bytes:
+                raise reply_too_large(self._max_reply_bytes)
+            self._pieces.append(piece)
+            if size >= look_at:
+                for said in self._more(_answer_so_far(self._said)):
+                    yield said
+                # Each look reads all of it, so a long reply is looked at less and less often.
+                look_at = size if size < LOOKED_AT_ALWAYS else size + size // LOOKS
+        for said in self._more(_answer_so_far(self._said)):
+            yield said
         if self._cut:
             return
         part = self._whole()
@@ -162,6 +182,10 @@ class Actions:
         else:
             yield PartStartEvent(index=0, part=part)
         self._part = part
+
+    @property
+    def _said(self) -> str:
+        return "".join(self._pieces)
 
     @property
     def _cut(self) -> bool:
@@ -178,10 +202,11 @@ class Actions:
             yield PartStartEvent(index=0, part=TextPart(content=new))
 
     def _whole(self) -> ModelResponsePart:
-        if not self._said.lstrip().startswith("{"):
-            return TextPart(content=self._said)
+        said = self._said
+        if not said.lstrip().startswith("{"):
+            return TextPart(content=said)
         try:
-            action: Any = orjson.loads(self._said)
+            action: Any = orjson.loads(said)
         except ValueError:
             raise UnexpectedModelBehavior("The reply is no JSON") from None
         match action:
