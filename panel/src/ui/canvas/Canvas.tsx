@@ -13,7 +13,6 @@ import {
 } from "@xyflow/react";
 import { memo, useCallback, useEffect, useMemo, useRef, useState } from "react";
 
-import { newRequestId } from "../../client/connection";
 import type { Move } from "../../client/ownEdits";
 import { NO_MARKS, type Marks } from "../../client/preview";
 import type { Edit, OperatorType, Point, Workflow } from "../../client/types";
@@ -23,8 +22,9 @@ import { CommentEditor } from "./CommentEditor";
 import { CommentNode } from "./CommentNode";
 import { EmptyCanvas } from "./EmptyCanvas";
 import { commentNodeId, operatorTypeOf, type FlowNode } from "./flow";
+import { boxOf, canLink, linking, moveOf, newNote, placeIn, removing } from "./gestures";
 import { Inspector } from "./Inspector";
-import { coordinate, freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
+import { freePlace, NODE_HEIGHT, NODE_WIDTH, placeAll } from "./layout";
 import { lineOf } from "./lines";
 import { newOperator } from "./newOperator";
 import { OperatorNode } from "./OperatorNode";
@@ -101,12 +101,7 @@ function Board(props: CanvasProps) {
   const empty = (workflow.operators ?? []).length + (workflow.commentBoxes ?? []).length === 0;
 
   const placeOf = useCallback(
-    (nodeId: string): Point | null => {
-      const box = workflow.commentBoxes?.find((one) => commentNodeId(one) === nodeId);
-      if (!box) return positions.get(nodeId) ?? null;
-      const at = box.commentBoxPosition;
-      return { x: coordinate(at?.x), y: coordinate(at?.y) };
-    },
+    (nodeId: string) => placeIn(workflow, positions, nodeId),
     [workflow, positions],
   );
 
@@ -133,17 +128,13 @@ function Board(props: CanvasProps) {
     sight.show(at);
   }, [shown]);
 
+  // What a list of changes has walked to is not what the person chose.
+  useEffect(() => {
+    if (!looking) select(null);
+  }, [looking, select]);
+
   const moved = useCallback(
-    (id: string, to: Point): Move[] => {
-      const box = workflow.commentBoxes?.find((one) => commentNodeId(one) === id);
-      const from = placeOf(id);
-      if (!from || (from.x === to.x && from.y === to.y)) return [];
-      return [
-        box
-          ? { kind: "comment", id: box.commentBoxID, from, to }
-          : { kind: "operator", id, from, to },
-      ];
-    },
+    (id: string, to: Point) => moveOf(workflow, id, placeOf(id), to),
     [workflow, placeOf],
   );
 
@@ -152,10 +143,7 @@ function Board(props: CanvasProps) {
       changeNodes(changes);
       const moves = changes.flatMap((change) =>
         change.type === "position" && change.dragging === false && change.position
-          ? moved(change.id, {
-              x: Math.round(change.position.x),
-              y: Math.round(change.position.y),
-            })
+          ? moved(change.id, change.position)
           : [],
       );
       if (moves.length > 0) onMove(moves);
@@ -164,27 +152,9 @@ function Board(props: CanvasProps) {
   );
 
   const fits = useCallback(
-    (connection: Connection | Edge) =>
-      connection.source !== connection.target &&
-      !(workflow.links ?? []).some(
-        (link) =>
-          link.source.operatorID === connection.source &&
-          link.source.portID === connection.sourceHandle &&
-          link.target.operatorID === connection.target &&
-          link.target.portID === connection.targetHandle,
-      ),
-    [workflow.links],
+    (connection: Connection | Edge) => canLink(workflow, connection),
+    [workflow],
   );
-
-  const connect = ({ source, sourceHandle, target, targetHandle }: Connection) => {
-    if (sourceHandle === null || targetHandle === null) return;
-    const link = {
-      linkID: `link-${newRequestId()}`,
-      source: { operatorID: source, portID: sourceHandle },
-      target: { operatorID: target, portID: targetHandle },
-    };
-    onEdit([{ op: "addLink", link }]);
-  };
 
   // A node that was just added exists only after the next draw.
   const toEnter = useRef<string | null>(null);
@@ -204,11 +174,7 @@ function Board(props: CanvasProps) {
   };
 
   const addNote = () => {
-    const comment = {
-      commentBoxID: `comment-${newRequestId()}`,
-      comments: [{ content: "", creationTime: new Date().toISOString() }],
-      commentBoxPosition: freePlace(positions.values(), sight.middle()),
-    };
+    const comment = newNote(freePlace(positions.values(), sight.middle()));
     toEnter.current = commentNodeId(comment);
     onEdit([{ op: "addComment", comment }]);
   };
@@ -218,19 +184,7 @@ function Board(props: CanvasProps) {
   const remove = (focused: string | null) => {
     const several = chosen.length + chosenEdges.length > 0;
     const going = several ? chosen : nodes.filter((node) => node.id === focused);
-    const operators = new Set(
-      going.filter((node) => node.type === "operator").map((node) => node.id),
-    );
-    const edits: Edit[] = [
-      ...chosenEdges
-        .filter((edge) => !operators.has(edge.source) && !operators.has(edge.target))
-        .map((edge): Edit => ({ op: "removeLink", linkID: edge.id })),
-      ...going.map((node): Edit =>
-        node.type === "comment"
-          ? { op: "removeComment", commentBoxID: node.data.box.commentBoxID }
-          : { op: "removeOperator", operatorID: node.id },
-      ),
-    ];
+    const edits = removing(going, chosenEdges);
     if (edits.length === 0) return;
     onEdit(edits);
     // The keyboard goes on from a neighbour of what has gone.
@@ -257,7 +211,7 @@ function Board(props: CanvasProps) {
     open: enter,
     nudge: (id, by) => {
       const at = placeOf(id);
-      if (at) onMove(moved(id, { x: Math.round(at.x + by.x), y: Math.round(at.y + by.y) }));
+      if (at) onMove(moved(id, { x: at.x + by.x, y: at.y + by.y }));
     },
     remove,
     undo: onUndo,
@@ -274,10 +228,7 @@ function Board(props: CanvasProps) {
     only?.type === "operator"
       ? workflow.operators?.find((one) => one.operatorID === only.id)
       : undefined;
-  const box =
-    only?.type === "comment"
-      ? workflow.commentBoxes?.find((one) => commentNodeId(one) === only.id)
-      : undefined;
+  const box = only ? boxOf(workflow, only.id) : undefined;
 
   return (
     <section
@@ -348,7 +299,10 @@ function Board(props: CanvasProps) {
         nodeTypes={NODE_TYPES}
         onNodesChange={onNodesChange}
         onEdgesChange={changeEdges}
-        onConnect={connect}
+        onConnect={(connection) => {
+          const edits = linking(connection);
+          if (edits.length > 0) onEdit(edits);
+        }}
         isValidConnection={fits}
         nodesDraggable={!locked}
         nodesConnectable={!locked}
@@ -380,7 +334,7 @@ function Board(props: CanvasProps) {
         onZoom={(by) => void (by > 0 ? flow.zoomIn() : flow.zoomOut())}
         onFit={sight.fit}
       />
-      {operator && panel === null && (
+      {operator && panel === null && !looking && (
         <Inspector
           key={operator.operatorID}
           operator={operator}
@@ -392,7 +346,7 @@ function Board(props: CanvasProps) {
           onClose={close}
         />
       )}
-      {box && panel === null && (
+      {box && panel === null && !looking && (
         <CommentEditor
           key={box.commentBoxID}
           box={box}
