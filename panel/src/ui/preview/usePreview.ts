@@ -33,6 +33,8 @@ export interface Looked {
 export interface PreviewState {
   target: Target | null;
   looked: Looked | null;
+  /** What is looked at holds for HEAD as it is now. */
+  fits: boolean;
   open: (target: Target) => void;
   close: () => void;
   /** Whether what is looked at has been agreed to and is on its way: HEAD then moves by it. */
@@ -67,7 +69,9 @@ export function usePreview(
           target,
           preview,
           then,
-          renewed: before?.target === target && before.preview.head_id !== preview.head_id,
+          renewed:
+            before?.target === target &&
+            (before.renewed || before.preview.head_id !== preview.head_id),
         }));
       },
       (problem: Problem) => {
@@ -107,5 +111,6 @@ export function usePreview(
     setFound(null);
     setAgreed(false);
   }, []);
-  return { target, looked, open, close, setAgreed };
+  const fits = looked?.preview.head_id === headId;
+  return { target, looked, fits, open, close, setAgreed };
 }

@@ -252,7 +252,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
               <RevertPreview
                 target={preview.target}
                 looked={preview.looked}
-                blocked={cannot}
+                blocked={cannot ?? (preview.fits ? null : "It is being looked at anew")}
                 onShow={(nodeId) => setShown({ id: nodeId })}
                 onRevert={(agreed) => preview.target && moves.agree(preview.target, agreed)}
                 onClose={preview.close}
