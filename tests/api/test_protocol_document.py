@@ -95,6 +95,26 @@ async def test_a_route_that_comes_later_is_not_found(standing: Server, route: st
 # -- frames
 
 
+async def test_every_query_parameter_is_documented(standing: Server) -> None:
+    routes = (await standing.http.get("/openapi.json")).json()["paths"]
+    asked = {
+        parameter["name"]
+        for methods in routes.values()
+        for route in methods.values()
+        for parameter in route.get("parameters", [])
+        if parameter["in"] == "query"
+    }
+    rest = section("REST")
+    said = {name.split("=")[0] for name in re.findall(r"`\??([a-z_]+)(?:=[a-z]+)?`", rest)}
+    assert asked <= said
+
+
+async def test_every_feature_is_documented(standing: Server) -> None:
+    offered = (await standing.http.get("/capabilities")).json()["features"]
+    documented = [name for row in table("The service") for name in names(row[0])]
+    assert sorted(documented) == sorted(offered)
+
+
 def test_every_command_is_documented_with_its_members() -> None:
     documented = {
         names(row[0])[0]: set(names(row[1])) for row in tables(section("Commands"))[1][1:]

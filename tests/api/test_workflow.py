@@ -44,10 +44,12 @@ async def test_a_host_puts_its_document_on_the_one_it_read(standing: Server) -> 
     assert set(put.json()) == {"headId", "eventSeq", "turnId"}
     saved = await standing.http.get(url)
     assert saved.text == canonical(mine)
+    assert put.headers["etag"] == saved.headers["etag"]
     step = (await standing.http.get(f"/sessions/{session}/steps")).json()["steps"][-1]
     assert (step["id"], step["kind"], step["role"]) == (put.json()["headId"], "edit", "user")
     same = await standing.http.put(url, json=mine, headers={"if-match": saved.headers["etag"]})
     assert (same.status_code, same.content) == (204, b"")
+    assert same.headers["etag"] == saved.headers["etag"]
     again = await standing.http.put(url, json={}, headers={"if-match": tag})
     problem(again, 412, "precondition_failed")
     anyway = await standing.http.put(url, json={}, headers={"if-match": "*"})

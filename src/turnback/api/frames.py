@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from turnback.api.faults import first_fault
 from turnback.core.edits import Edit
 from turnback.core.errors import (
     ContentRequired,
@@ -227,11 +228,8 @@ def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any
     try:
         return _client.validate_python(frame)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        path = "/".join(str(part) for part in first["loc"][1:])
-        raise InvalidFormat(
-            "Invalid message format", path=f"/{path}", reason=first["msg"]
-        ) from None
+        path, reason = first_fault(error, frame)
+        raise InvalidFormat("Invalid message format", path=path, reason=reason) from None
 
 
 def _command(model: Any, *, v1: bool, max_edits: int) -> Command:

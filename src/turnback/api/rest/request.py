@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
+from turnback.api.faults import first_fault
 from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge
 from turnback.core.principal import LOCAL, Principal
@@ -86,9 +87,8 @@ def parsed(model: type[Body], body: dict[str, Any]) -> Any:
     try:
         return model.model_validate(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        path = "/".join(str(part) for part in first["loc"])
-        raise BadInput(f"`{path}`: {first['msg']}", path=f"/{path}") from None
+        path, reason = first_fault(error, body)
+        raise BadInput(f"`{path.removeprefix('/')}`: {reason}", path=path) from None
 
 
 def page_size(request: Request, limit: int) -> int:

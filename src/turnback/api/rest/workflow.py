@@ -24,9 +24,14 @@ from turnback.sessions.commands import Asked, PutWorkflow
 router = APIRouter(responses=PROBLEMS)
 
 
+def tag_of(workflow: Workflow) -> str:
+    """A workflow's `ETag`: its content address, as `afterHash` of a step has it."""
+    return f'"{workflow.hash}"'
+
+
 def document(request: Request, workflow: Workflow) -> Response:
     """A workflow as it is stored, with its content address as `ETag`; 304 where that is known."""
-    headers = {"etag": f'"{workflow.hash}"'}
+    headers = {"etag": tag_of(workflow)}
     if is_known(request, headers["etag"]):
         return Response(status_code=304, headers=headers)
     return Response(workflow.encoded(), media_type="application/json", headers=headers)
@@ -66,7 +71,10 @@ async def get_workflow(request: Request, session_id: str) -> Response:
     },
 )
 async def put_workflow(request: Request, session_id: str) -> Response:
-    """Put a host application's document in place of the one that `If-Match` names; 204 if equal."""
+    """Put a host application's document in place of the one that `If-Match` names; 204 if equal.
+
+    The answer's `ETag` is the document's own, for the next `If-Match`.
+    """
     match = tags(request, "If-Match")
     if match is None:
         raise PreconditionRequired("Send `If-Match` with the `ETag` of the workflow you read")
@@ -76,6 +84,8 @@ async def put_workflow(request: Request, session_id: str) -> Response:
     # By the strong comparison: a weak tag is the address of no document.
     made_on = None if match == [ANY] else frozenset(tag.strip('"') for tag in match)
     done = await actor.ask(Asked(PutWorkflow(workflow, made_on), principal))
+    headers = {"etag": tag_of(workflow)}
     if done.turn_id is None:
-        return Response(status_code=204)
-    return json_answer({"headId": done.head_id, "eventSeq": done.event_seq, "turnId": done.turn_id})
+        return Response(status_code=204, headers=headers)
+    answer = {"headId": done.head_id, "eventSeq": done.event_seq, "turnId": done.turn_id}
+    return json_answer(answer, headers=headers)
