@@ -189,6 +189,10 @@ class Settings(BaseSettings):
     """The size of those frames, beyond which its socket is closed."""
     max_body: Bytes = 9_000_000
     """The body of a REST request."""
+    body_timeout: Seconds = 60.0
+    """How long a REST request's body may take to come, before it is refused."""
+    answer_timeout: Seconds = 30.0
+    """How long a client may take nothing of a REST answer that waits for it, before it is cut."""
     snapshot_steps: Positive = 200
     """Steps in a v1 snapshot; older ones are fetched in pages."""
     branch_choices: Positive = 100

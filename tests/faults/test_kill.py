@@ -14,14 +14,9 @@ import pytest
 from processes import command, process
 from serving import serving
 from whole import check_whole
-from witness import Witness
+from witness import COMMITS, SLOWLY, Witness
 
 from turnback.store.embedded import Embedded
-
-COMMITS = 21
-"""How many commits the witness's scenario makes; a test holds the number to it."""
-
-SLOWLY = {"offline_delay_ms": 2}
 
 
 def points() -> list[object]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from connected import connected
 from processes import Process, eventually, process
 from scrape import scrape
 from websockets.asyncio.client import ClientConnection, connect
@@ -59,9 +60,7 @@ def memory(server: Process) -> int:
 
 def cut(server: Process, client: ClientConnection) -> bool:
     """Whether the server has let go of this client's connection, whatever the client knows."""
-    ends = (f":{int(server.url.rpartition(':')[2]):04X}", f":{client.local_address[1]:04X}")
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return not any((row[1][-5:], row[2][-5:], row[3]) == (*ends, "01") for row in rows)
+    return not connected(server.url, client.local_address[1])
 
 
 def workflow(size: int) -> dict[str, Any]:

@@ -23,6 +23,12 @@ from wire import Client, Frame, is_status
 
 REPORT = "build a sales report"
 
+COMMITS = 21
+"""How many commits the scenario makes; `tests/faults/test_kill.py` holds the number to it."""
+
+SLOWLY = {"offline_delay_ms": 2}
+"""With these settings its runs take long enough to be stopped."""
+
 GONE = (ConnectionClosed, InvalidHandshake, httpx.HTTPError, OSError, AssertionError)
 """What a client meets when its server is killed."""
 

@@ -1,6 +1,7 @@
 """uvicorn's protocols, with the limits that it has not: on silence, on broken text, on deafness.
 
-A peer that connects and never asks anything is cut after a while. Text that is not UTF-8 closes a
+A peer that connects and never asks anything is cut after a while, and so is one whose request's
+body does not end. Text that is not UTF-8 closes a
 socket with 1007, as RFC 6455 (8.1) has it, and is no error of ours. And a peer that takes nothing
 is cut: `transport.close` waits until the peer has taken what is left for it, one that has stopped
 reading never does, and its kernel keeps the connection alive for ever.
@@ -40,7 +41,12 @@ def socket_of(scope: Scope) -> WebSocketProtocol:
 def options(settings: Settings) -> dict[str, Any]:
     """What `uvicorn.Config` takes of these settings for its protocols."""
     return {
-        "http": partial(HttpProtocol, handshake_timeout=settings.handshake_timeout),
+        "http": partial(
+            HttpProtocol,
+            handshake_timeout=settings.handshake_timeout,
+            body_timeout=settings.body_timeout,
+            answer_timeout=settings.answer_timeout,
+        ),
         "ws": WebSocketProtocol,
         "ws_max_size": settings.ws_max_size,
         "ws_ping_interval": settings.ws_ping_interval,
@@ -50,44 +56,89 @@ def options(settings: Settings) -> dict[str, Any]:
 
 
 class HttpProtocol(H11Protocol):
-    """A connection until it asks for a socket. The head of a request has to come in time."""
+    """A connection until it asks for a socket.
 
-    def __init__(self, *args: Any, handshake_timeout: float, **more: Any) -> None:
+    A request's head and its body have to come in time; what is answered has to be taken.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        handshake_timeout: float,
+        body_timeout: float,
+        answer_timeout: float,
+        **more: Any,
+    ) -> None:
         super().__init__(*args, **more)
-        self._handshake_timeout = handshake_timeout
+        # By what the peer is at: in how many seconds it has to be through with it. A body that is
+        # late is refused by the route that reads it; here it is one that nobody reads any more.
+        self._times = {h11.IDLE: handshake_timeout, h11.SEND_BODY: body_timeout + LINGER}
+        self._answer_timeout = answer_timeout
+        self._awaited: type[object] | None = None
         self._waiting: asyncio.TimerHandle | None = None
+        self._taking: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._wait()
+        self._wait(h11.IDLE)
 
     def data_received(self, data: bytes) -> None:
-        """Wait for the rest of a request's head, unless it is there."""
+        """Wait for the rest of a request, unless it is there."""
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._wait()
-        else:
-            self._wait_no_more()
+        if self.transport.get_protocol() is self:
+            self._wait(self.conn.their_state)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing any more."""
         super().connection_lost(exc)
-        self._wait_no_more()
+        self._wait(None)
+        self._watch_no_more()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """The connection becomes another protocol's."""
-        self._wait_no_more()
+        self._wait(None)
         super().handle_websocket_upgrade(event)
 
-    def _wait(self) -> None:
-        if self._waiting is None:
-            self._waiting = self.loop.call_later(self._handshake_timeout, self.transport.abort)
+    def pause_writing(self) -> None:
+        """The peer is behind with taking its answer."""
+        super().pause_writing()
+        self._watch(None)
 
-    def _wait_no_more(self) -> None:
+    def resume_writing(self) -> None:
+        """The peer takes its answer."""
+        super().resume_writing()
+        self._watch_no_more()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request has come; the last answer may not have been taken yet."""
+        super().timeout_keep_alive_handler()
+        self._watch(None)
+
+    def _wait(self, state: type[object] | None) -> None:
+        """The peer is in this state of a request: how long it may be is counted from here."""
+        if state is self._awaited:
+            return
+        self._awaited = state
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
+        if state in self._times:
+            self._waiting = self.loop.call_later(self._times[state], self.transport.abort)
+
+    def _watch(self, before: int | None) -> None:
+        """Cut a peer that has taken nothing since `before` bytes waited for it."""
+        self._watch_no_more()
+        left = self.transport.get_write_buffer_size()
+        if before is not None and left >= before:
+            self.transport.abort()
+        elif left:
+            self._taking = self.loop.call_later(self._answer_timeout, self._watch, left)
+
+    def _watch_no_more(self) -> None:
+        if self._taking is not None:
+            self._taking.cancel()
+            self._taking = None
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

@@ -14,7 +14,7 @@ what a program needs (never a secret, never bytes of another session).
         SessionNotFound, UnknownTurn, UnknownStep
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
-        InvalidEdit, BadCursor, TooLarge, OriginRefused, HostRefused
+        InvalidEdit, BadCursor, TooLarge, TooSlow, OriginRefused, HostRefused
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
         SchemaMismatch
@@ -262,6 +262,13 @@ class TooLarge(BadInput):
 
     code = "too_large"
     status = 413
+
+
+class TooSlow(BadInput):
+    """A body did not come in time; data: `limit` (its name in settings) and its value."""
+
+    code = "too_slow"
+    status = 408
 
 
 class OriginRefused(BadInput):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from turnback.api.faults import first_fault
 from turnback.api.rest.records import Records
-from turnback.core.errors import BadInput, InvalidFormat, TooLarge
+from turnback.core.errors import BadInput, InvalidFormat, TooLarge, TooSlow
 from turnback.core.principal import LOCAL, Principal
 from turnback.core.values import parse
 from turnback.core.workflow import SCHEMA
@@ -53,21 +54,33 @@ async def actor_of(request: Request, session_id: str) -> Actor:
 
 
 async def read_body(request: Request) -> bytes:
-    """The body. Raises `TooLarge` beyond `max_body`, without reading on."""
-    limit = sessions_of(request).settings.max_body
+    """The body. Raises `TooLarge` beyond `max_body`, without reading on; `TooSlow`."""
+    settings = sessions_of(request).settings
+    limit, seconds = settings.max_body, settings.body_timeout
     chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(
-                f"A body may have {limit} bytes (`max_body`)", limit="max_body", value=limit
-            )
-        chunks.append(chunk)
+    try:
+        async with asyncio.timeout(seconds):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size > limit:
+                    raise TooLarge(
+                        f"A body may have {limit} bytes (`max_body`)", limit="max_body", value=limit
+                    )
+                chunks.append(chunk)
+    except TimeoutError:
+        raise TooSlow(
+            f"A body may take {seconds:g} seconds to come (`body_timeout`)",
+            limit="body_timeout",
+            value=seconds,
+        ) from None
     return b"".join(chunks)
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The body as a JSON object, `{}` where there is none. Raises `InvalidFormat`, `TooLarge`."""
+    """The body as a JSON object, `{}` where there is none.
+
+    Raises `InvalidFormat`, `TooLarge`, `TooSlow`.
+    """
     return object_of(await read_body(request))
 
 
