@@ -208,6 +208,7 @@ def test_a_replay_onto_the_version_it_was_made_on_or_led_to_is_the_identity(
         ([remove("lengths")], [remove("lengths")], None),
         ([move("join")], [move("join")], None),
         ([ADD_FILTER, move("join")], [ADD_FILTER, setting(a=1)], None),
+        ([ADD_FILTER], [ADD_FILTER, move("f")], [("position", "f")]),
         ([{"op": "removeLink", "linkID": "link-3"}, move("join")],
          [{"op": "removeLink", "linkID": "link-3"}, setting(a=1)], None),
         ([note("n"), {"op": "removeComment", "commentBoxID": "note-1"}, move("join")],

@@ -96,7 +96,8 @@ def _edits_of(found: Diff, onto: Workflow, after: Workflow) -> Iterator[dict[str
         yield {"op": "addOperator", "operator": operator, **place}
     for name, values, unset in _changed(found.operators, onto.operators, after.operators):
         yield {"op": "changeOperator", "operatorID": name, "set": values, "unset": unset}
-    for name in found.moved:
+    there = [name for name in found.operators.added if name in onto.operators]
+    for name in (*found.moved, *there):
         if name in after.positions and not same(onto.positions.get(name), after.positions[name]):
             place = _place(after.positions[name])
             yield {"op": "moveOperator", "operatorID": name, "position": place}
