@@ -11,7 +11,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from agreement import check_agreement, idle, last_seq
+from agreement import check_agreement, idle, last_seq, state
 from flaky import flaky
 from processes import eventually, process
 from scripted_provider import Pause, ScriptedProvider, call, text
@@ -235,6 +235,88 @@ async def test_lost_wake_ups_are_healed_by_the_poll(fresh_database: str, tmp_pat
                 await level(one, two)
             wire.speak()
             await check_agreement(second, session, two, fresh_database)
+
+
+@asynccontextmanager
+async def unheard(url: str, folder: Path, **settings: Any) -> AsyncIterator[tuple[Server, Server]]:
+    """Two servers of which neither is told what the other one does, nor looks for it."""
+    async with (
+        flaky(url, folder) as wire,
+        pair(wire.url, poll_interval=NEVER, **settings) as (first, second, _),
+    ):
+        wire.hush("turnback wakeups")
+        yield first, second
+        wire.speak()
+
+
+async def test_whoever_is_asked_knows_what_was_done_on_the_other_process(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with unheard(fresh_database, tmp_path) as (first, second):
+        session = await first.session()
+        async with sockets(first, second, session=session) as (one, two):
+            await one.prompt(ADD_SCAN)
+            turn = one.path[0]["messageId"]
+            reverted = await two.ask("Revert", messageId=turn)
+            assert (reverted["type"], reverted["headId"]) == ("WsServerAckEvent", "step-initial")
+            assert (await one.ask("Redo"))["type"] == "WsServerAckEvent"
+            checked = await two.ask("Checkout", stepId=one.path[-1]["id"])
+            assert checked["headId"] == one.head
+            edit = {"op": "moveOperator", "operatorID": "op1", "position": {"x": 9, "y": 9}}
+            edited = await two.ask("EditWorkflow", baseHeadId=one.head, edits=[edit])
+            assert edited["type"] == "WsServerAckEvent"
+            saved = await first.http.get(f"/sessions/{session}/workflow")
+            assert saved.json()["operatorPositions"]["op1"] == {"x": 9, "y": 9}
+            put = await second.http.put(
+                f"/sessions/{session}/workflow",
+                json=saved.json() | {"settings": {"k": 1}},
+                headers={"If-Match": saved.headers["etag"]},
+            )
+            assert put.status_code == 200
+            preview = await first.http.get(
+                f"/sessions/{session}/revert-preview", params={"turn_id": two.path[-1]["messageId"]}
+            )
+            assert preview.status_code == 200
+            # The same command once more, there: it is answered for the turn that was begun here.
+            prompt = {"type": "WsClientPromptCommand", "content": ADD_SCAN, "requestId": "again"}
+            path = f"/sessions/{session}/commands?wait=end"
+            here = await first.http.post(path, json=prompt)
+            there = await second.http.post(path, json=prompt)
+            assert (here.status_code, there.status_code) == (200, 200)
+            assert here.json() == there.json()
+
+
+async def test_a_stop_is_no_idle_one_where_nothing_was_heard_of_the_run(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.will([text("half"), Pause()])
+    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    async with unheard(fresh_database, tmp_path, **model) as (first, second):
+        session = await first.session()
+        async with sockets(first, second, session=session) as (one, two):
+            await one.send("Prompt", content="work")
+            await one.wait(streaming)
+            assert (await two.ask("Stop"))["type"] == "WsServerAckEvent"
+            assert state(two) == "STOPPING"
+
+
+async def test_a_client_that_goes_to_the_other_process_is_not_taken_back_in_time(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with unheard(fresh_database, tmp_path) as (first, second):
+        session = await first.session()
+        async with sockets(first, second, session=session) as (one, _):
+            epoch = one.frames[0]["streamEpoch"]
+            await one.prompt(ADD_SCAN)
+            since = last_seq(one)
+            async with second.connect(session) as new:
+                assert (await new.snapshot())["eventSeq"] == since
+            await one.prompt(ADD_SCAN)
+            query = f"?since={since}&epoch={epoch}"
+            async with second.connect(session, query=query) as back:
+                await back.wait(lambda f: f.get("eventSeq") == last_seq(one))
+                assert back.durable == one.durable[-len(back.durable) :]
+                assert back.frames == back.durable
 
 
 async def test_a_lost_listener_is_made_again_and_what_it_missed_is_read(

@@ -68,7 +68,7 @@ async def serve(websocket: WebSocket, session_id: str) -> None:
         try:
             held.enter_context(places.place(principal))
             actor = await sessions.get(principal, session_id)
-            await actor.refresh()
+            await actor.catch_up()
         except (SessionNotFound, StoreError, QueueFull, TooManySockets) as error:
             text = orjson.dumps(encode.error_frame(error, v1=v1), default=str)
             await _send_quietly(websocket, text)

@@ -9,6 +9,7 @@ behind, or a lost connection leaves a commit in doubt, it is dropped and read ag
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -185,8 +186,15 @@ class Actor:
         return done
 
     async def refresh(self) -> None:
-        """Read the session again if memory is behind, and end a run that nobody holds."""
+        """Read the session again if memory is doubted, and end a run that nobody holds."""
         await self._enqueue(self._fresh)
+
+    async def catch_up(self) -> None:
+        """Memory as the database has it at this moment, whether a wake-up has told of it or not.
+
+        Raises `SessionNotFound`, `DatabaseUnavailable`.
+        """
+        await self._enqueue(self._present)
 
     async def append(self, run: Run, step_id: str, draft: StepDraft) -> None:
         """Make the run's next step durable; with an end reason, its last.
@@ -370,19 +378,25 @@ class Actor:
                 plan = await self._planner.plan(asked, draining=self.draining)
                 if isinstance(asked.command, Stop) and self.run is not None:
                     self.run.stop.set()
-                if not isinstance(plan, Plan):
+                if isinstance(plan, Plan):
+                    if await self._write(plan, asked):
+                        return self.memory.done(plan.turn_id)
+                else:  # there is nothing to do, if memory is right
                     again = await self._answer_again(asked)
-                    return (
-                        again or plan or Done(self.memory.tree.head.step_id, self.memory.revision)
-                    )
-                if await self._write(plan, asked):
-                    return self.memory.done(plan.turn_id)
+                    if again or not await self._behind():
+                        return (
+                            again
+                            or plan
+                            or Done(self.memory.tree.head.step_id, self.memory.revision)
+                        )
             except (TurnbackError, RequestTaken) as refusal:
                 if not isinstance(refusal, DatabaseUnavailable):
                     again = await self._answer_again(asked)
                     if again is not None:
                         return again
-                if isinstance(refusal, TurnbackError):
+                if isinstance(refusal, DatabaseUnavailable | SessionNotFound):
+                    raise
+                if isinstance(refusal, TurnbackError) and not await self._behind():
                     raise
             except TurnKeyTaken:
                 pass
@@ -407,7 +421,7 @@ class Actor:
 
         One that is carried elsewhere is waited for no longer than its holder may be silent.
         """
-        await self.refresh()
+        await self.catch_up()
         if not self.busy:
             return
         subscriber, _ = self.join(lambda message: b"" if isinstance(message, Told) else None)
@@ -513,6 +527,17 @@ class Actor:
                 return
             if await self._write(self._planner.interruption(), Asked(Stop(), self._agent)):
                 metrics.TAKEOVERS.inc()
+
+    async def _present(self) -> None:
+        """Memory as the database has it now."""
+        if await self._behind():
+            self.doubt()
+        await self._fresh()
+
+    async def _behind(self) -> bool:
+        """Whether another process has written what memory has not."""
+        revisions = await self._dao.revisions([self.key])
+        return revisions.get(self.key.id, math.inf) > self.memory.revision  # absent: deleted
 
     async def _reload(self) -> None:
         """Read the session again, whatever memory says; a run here follows what was read."""

@@ -27,7 +27,7 @@ async def until_ended(
         subscriber, _ = actor.join(_durable)
         ending: Closed | None = None
         try:
-            await actor.refresh()
+            await actor.catch_up()
             while actor.memory.tree.turn(turn_id).status is TurnStatus.RUNNING:
                 told = await subscriber.get()
                 if isinstance(told, Closed):

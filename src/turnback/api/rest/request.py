@@ -49,7 +49,7 @@ def principal_of(request: Request) -> Principal:
 async def actor_of(request: Request, session_id: str) -> Actor:
     """The live session, as the database has it now. Raises `SessionNotFound`."""
     actor = await sessions_of(request).get(principal_of(request), session_id)
-    await actor.refresh()
+    await actor.catch_up()
     return actor
 
 
