@@ -32,6 +32,13 @@ async def sessions(server: Any) -> list[dict[str, Any]]:
     return list((await get(server, "/sessions"))["sessions"])
 
 
+async def turns(server: Server, session: str) -> list[str]:
+    """The turns of a session, after one more."""
+    await command(server, session, "Prompt", content="hello", wait=True)
+    steps = (await get(server, f"/sessions/{session}/steps"))["steps"]
+    return [step["turn_id"] for step in steps if step["role"] == "user"]
+
+
 @asynccontextmanager
 async def database(url: str) -> AsyncIterator[asyncpg.Connection]:
     connection = await asyncpg.connect(url)
@@ -111,6 +118,16 @@ async def test_refusals_are_not_kept(server: Server) -> None:
     [first, *_] = (await get(server, f"/sessions/{session}/steps"))["steps"]
     await command(server, session, "Revert", messageId=first["turn_id"])
     assert (await command(server, session, "Redo", key="redo")).status_code == 202
+
+
+async def test_what_is_not_offered_may_be_asked_in_another_way_with_the_same_key(
+    server: Server,
+) -> None:
+    session = await server.session()
+    [turn] = await turns(server, session)
+    ask = {"messageId": turn, "key": "back"}
+    problem(await command(server, session, "Revert", effects="undo", **ask), 501, "not_available")
+    assert (await command(server, session, "Revert", **ask)).status_code == 202
 
 
 async def test_a_command_runs_once_and_is_answered_the_same(server: Server) -> None:

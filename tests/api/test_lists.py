@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from rest import command, get, problem, turn
-from serving import Server
+from serving import Server, serving
 
+from turnback.settings import MOST
 from turnback.store.ids import new_id
 
 
@@ -87,3 +88,25 @@ async def test_a_cursor_of_another_sessions_steps_is_an_unknown_step(server: Ser
             params = {"before": before, "all": all_}
             answer = await server.http.get(f"/sessions/{mine}/steps", params=params)
             problem(answer, 404, "unknown_step")
+
+
+@pytest.mark.parametrize("most", [1, MOST])
+async def test_a_page_without_a_limit_fits_whatever_a_page_may_have(
+    fresh_database: str, most: int
+) -> None:
+    limits = {"page_limit": most, "transcript_limit": most}
+    async with serving(fresh_database, **limits) as server:
+        session = await server.session()
+        await turn(server, session, "hello")
+        await server.session()
+        for url, rows, all_ in [
+            ("/sessions", "sessions", 2),
+            (f"/sessions/{session}/steps", "steps", 2),
+            (f"/sessions/{session}/transcript", "records", 2),
+        ]:
+            for params in ({}, {"limit": most}):
+                page = await get(server, url, **params)
+                assert len(page[rows]) == min(most, all_)
+                assert (page["next_cursor"] is None) is (most > 1)
+            answer = await server.http.get(url, params={"limit": most + 1})
+            problem(answer, 422, "bad_input")

@@ -68,7 +68,7 @@ where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
 SESSIONS = f"""select {_SESSION} from sessions
 where project_id = $1::text and deleted_at is null and (archived_at is not null) = $2::boolean
     and ($3::text is null or name ilike $3::text) and ($4::uuid is null or id < $4::uuid)
-order by id desc limit $5::integer"""
+order by id desc limit $5::bigint"""
 
 BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src, lo, hi, below,
     segment_count from branches where root_id = $1::uuid and session_id = $2::uuid"""

@@ -17,7 +17,7 @@ import structlog
 from fastapi import Request, Response
 
 from turnback.api.rest.request import principal_of, sessions_of
-from turnback.core.errors import BadInput, DatabaseUnavailable, TurnbackError
+from turnback.core.errors import BadInput, DatabaseUnavailable, Refusal, TurnbackError
 from turnback.store.ids import new_id
 from turnback.store.keys import Answer, Claim
 
@@ -66,7 +66,7 @@ async def idempotent(request: Request, body: bytes) -> AsyncIterator[Claim]:
         yield claim
     except TurnbackError as error:
         # After a failure of ours the work may have been done: the id stays reserved for it.
-        forget = claim.first and error.status < 500
+        forget = claim.first and (error.status < 500 or isinstance(error, Refusal))
         raise
     finally:
         try:

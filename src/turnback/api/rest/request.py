@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
@@ -104,14 +104,21 @@ def parsed(model: type[Body], body: dict[str, Any]) -> Any:
         raise BadInput(f"`{path.removeprefix('/')}`: {reason}", path=path) from None
 
 
-def page_size(request: Request, limit: int) -> int:
-    """The rows asked for. Raises `BadInput` beyond `page_limit`."""
-    most = sessions_of(request).settings.page_limit
-    if limit > most:
-        raise BadInput(
-            f"A page may have {most} rows (`page_limit`)", limit="page_limit", value=most
-        )
-    return limit
+def page_size(
+    request: Request,
+    limit: int | None,
+    *,
+    usual: int,
+    named: Literal["page_limit", "transcript_limit"] = "page_limit",
+) -> int:
+    """The rows of a page: as many as asked for, `usual` or what is allowed where none are named.
+
+    Raises `BadInput` beyond what the setting `named` allows.
+    """
+    most: int = getattr(sessions_of(request).settings, named)
+    if limit is not None and limit > most:
+        raise BadInput(f"A page may have {most} rows (`{named}`)", limit=named, value=most)
+    return limit or min(usual, most)
 
 
 def workflow_limits(settings: Settings) -> dict[str, int]:

@@ -35,6 +35,9 @@ from turnback.store.ids import ID, is_id
 from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 
+PAGE = 50
+"""Sessions in a page where no `limit` is named."""
+
 router = APIRouter(responses=PROBLEMS)
 
 Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]+$")]
@@ -144,13 +147,13 @@ async def list_sessions(
     q: Annotated[str | None, Query(max_length=200)] = None,
     archived: bool = False,
     cursor: Annotated[str | None, Query(json_schema_extra={"pattern": ID.pattern})] = None,
-    limit: Annotated[int, Query(ge=1, json_schema_extra=setting("page_limit"))] = 50,
+    limit: Annotated[int | None, Query(ge=1, json_schema_extra=setting("page_limit"))] = None,
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""
     if cursor is not None and not is_id(cursor):
         raise BadCursor("`cursor` is not one of this listing's; begin again without it")
     query = (q or "").replace("\x00", "") or None
-    limit = page_size(request, limit)
+    limit = page_size(request, limit, usual=PAGE)
     rows = await sessions_of(request).dao.sessions(
         principal_of(request), query=query, archived=archived, before=cursor, limit=limit + 1
     )

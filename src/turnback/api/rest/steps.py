@@ -22,6 +22,9 @@ from turnback.api.rest.workflow import DOCUMENT, document
 from turnback.core.lineage import ROOT_ID
 from turnback.core.tree import Tree
 
+PAGE = 50
+"""Steps in a page where no `limit` is named."""
+
 router = APIRouter(responses=PROBLEMS)
 
 
@@ -66,7 +69,7 @@ async def steps(
     request: Request,
     session_id: str,
     before: str | None = None,
-    limit: Annotated[int, Query(ge=1, json_schema_extra=setting("page_limit"))] = 50,
+    limit: Annotated[int | None, Query(ge=1, json_schema_extra=setting("page_limit"))] = None,
     all: bool = False,
     at: str | None = None,
 ) -> Response:
@@ -75,7 +78,7 @@ async def steps(
     `at` asks for the path to that step rather than to HEAD. `before` is the `next_cursor` of the
     page before: a step's id, which stays good when HEAD moves.
     """
-    limit = page_size(request, limit)
+    limit = page_size(request, limit, usual=PAGE)
     actor = await actor_of(request, session_id)
     tree = actor.memory.tree
     if all:

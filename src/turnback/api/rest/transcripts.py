@@ -21,6 +21,7 @@ from turnback.api.rest.records import RecordBody
 from turnback.api.rest.request import (
     Body,
     body_of,
+    page_size,
     parsed,
     principal_of,
     read_object,
@@ -28,7 +29,7 @@ from turnback.api.rest.request import (
     sessions_of,
     setting,
 )
-from turnback.core.errors import BadCursor, BadInput, TranscriptNotReady
+from turnback.core.errors import BadCursor, TranscriptNotReady
 from turnback.core.lineage import Position
 from turnback.store.ids import is_id
 from turnback.store.rows import SessionKey
@@ -137,14 +138,7 @@ async def get_usage(request: Request, session_id: str) -> Response:
 
 
 def _limit(request: Request, limit: int | None) -> int:
-    most = sessions_of(request).settings.transcript_limit
-    if limit is not None and limit > most:
-        raise BadInput(
-            f"A page may have {most} records (`transcript_limit`)",
-            limit="transcript_limit",
-            value=most,
-        )
-    return limit or min(PAGE, most)
+    return page_size(request, limit, usual=PAGE, named="transcript_limit")
 
 
 async def _state(request: Request, key: SessionKey, min_revision: int) -> TranscriptState:
