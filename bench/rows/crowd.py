@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import statistics
 from collections.abc import Sequence
@@ -39,6 +40,9 @@ async def measure(world: World) -> list[Row]:
             key = await store.session()
             await store.seed(key, turns=1, steps=1)
             ends.append(await End.of(server.port, key))
+        # A collection over so many sockets here would be taken for the server's.
+        gc.collect()
+        gc.freeze()
         until = asyncio.get_running_loop().time() + SECONDS
         async with floors.row(store.url) as floor:
             writes, *reverts = await asyncio.gather(
