@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import re
 import signal
@@ -110,7 +111,10 @@ def test_serve_prints_its_address_and_a_signal_ends_it_with_everything_it_starte
     assert len(service.printed) == 1
     assert service.server_pid is None
     assert not lives(pid)
-    assert "Traceback" not in service.errors.read_text()
+    logged = service.errors.read_text()
+    assert "Traceback" not in logged
+    events = [json.loads(line)["event"] for line in logged.splitlines()]
+    assert events[-3:] == ["serving", "going down", "ended"]
 
 
 async def test_sockets_are_closed_with_1012_when_the_service_ends(data_dir: Path) -> None:

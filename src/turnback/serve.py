@@ -59,6 +59,7 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
             )
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(serving)
+    log.info("ended")
 
 
 def allow_descriptors() -> None:
@@ -169,6 +170,7 @@ async def _serve(
             serving = asyncio.create_task(server.serve([listener]))
             await _first(serving, asked)
             if not serving.done():
+                log.info("going down")
                 await _drain(app, settings, hurried)
                 server.should_exit = True
                 server.force_exit = hurried.is_set()

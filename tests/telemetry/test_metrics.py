@@ -12,6 +12,7 @@ from processes import process
 from scrape import Samples, scrape
 from scripted_provider import CUT, Pause, Refusal, ScriptedProvider, call, text, usage
 from serving import Server, serving
+from structlog.testing import capture_logs
 from wire import Client
 
 from turnback.core import errors
@@ -198,7 +199,7 @@ async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: 
     assert (now["turnback_commands_waiting"], now["turnback_frames_waiting"]) == (0, 3)
 
 
-async def test_a_run_taken_over_from_a_process_that_died_is_counted(
+async def test_a_run_taken_over_from_a_process_that_died_is_counted_and_logged(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     model = {"model": "openai:scripted", "model_base_url": provider.url}
@@ -211,14 +212,18 @@ async def test_a_run_taken_over_from_a_process_that_died_is_counted(
             await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
             killed.kill()
             await client.until_closed()
-    async with serving(fresh_database) as server:
-        moved = await Moved(server).start()
-        async with server.connect(session) as client:
-            if (await client.snapshot())["state"] != "AVAILABLE":
-                await client.wait(lambda f: f.get("state") == "AVAILABLE", since=1)
-            assert client.path[-1]["endReason"] == "interrupted"
-        now = await moved.by()
+    with capture_logs() as logged:
+        async with serving(fresh_database) as server:
+            moved = await Moved(server).start()
+            async with server.connect(session) as client:
+                if (await client.snapshot())["state"] != "AVAILABLE":
+                    await client.wait(lambda f: f.get("state") == "AVAILABLE", since=1)
+                last = client.path[-1]
+                assert last["endReason"] == "interrupted"
+            now = await moved.by()
     assert now["takeovers_total"] == 1
+    (line,) = [line for line in logged if line["event"] == "run taken over"]
+    assert (line["session"], line["turn"]) == (session, last["messageId"])
     assert now['commit_seconds_count{kind="interrupt"}'] == 1
 
 

@@ -525,8 +525,10 @@ class Actor:
                 self.key, expiry=self._settings.lease_expiry, grace=self._settings.lease_grace
             ):
                 return
+            turn = self.memory.tree.running
             if await self._write(self._planner.interruption(), Asked(Stop(), self._agent)):
                 metrics.TAKEOVERS.inc()
+                log.warning("run taken over", session=self.key.id, turn=turn)
 
     async def _present(self) -> None:
         """Memory as the database has it now."""
