@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from scripted_provider import Pause, ScriptedProvider, text
+from scripted_provider import Pause, ScriptedProvider, call, text
 from serving import Server, serving
 from wire import Client, Frame, is_error, is_head, is_status, is_step
 
@@ -98,7 +99,7 @@ async def test_what_a_host_application_names_is_not_refused(panel: Panel) -> Non
         ({"modelType": "no-such-model"}, 422, "model_not_configured"),
         ({"modelType": 7}, 422, "bad_input"),
         ({"workflow": {"operators": 7}}, 422, "invalid_workflow"),
-        ({"settings": {"maxSteps": 9}}, 501, "not_available"),
+        ({"settings": {"maxSteps": 41}}, 422, "not_stricter"),
     ],
 )
 async def test_a_body_that_cannot_be_taken_is_refused_in_the_panels_words(
@@ -224,23 +225,131 @@ async def test_while_the_agent_is_busy_clear_is_refused_and_stop_ends_it(
     assert (await panel.post(agent, "/stop")).json() == {"status": "stopping"}  # idle: a no-op
 
 
-async def test_settings_are_the_servers_and_are_not_changed_in_silence(
-    fresh_database: str,
+@pytest.fixture
+async def limited(fresh_database: str) -> AsyncIterator[Panel]:
+    """A panel of a server with limits of its own."""
+    async with serving(
+        fresh_database,
+        max_steps=7,
+        tool_timeout=30,
+        run_timeout=90,
+        max_tool_output=500,
+        disabled_tools=["deleteOperator"],
+    ) as server:
+        yield Panel(server)
+
+
+SERVERS = {
+    "maxOperatorResultCharLimit": 500,
+    "toolTimeoutSeconds": 30,
+    "executionTimeoutMinutes": 1.5,
+    "disabledTools": ["deleteOperator"],
+    "maxSteps": 7,
+}
+CHANGED = {
+    "maxOperatorResultCharLimit": 300,
+    "toolTimeoutSeconds": 2.5,
+    "executionTimeoutMinutes": 0.7,
+    "disabledTools": ["deleteOperator", "getWorkflow"],
+    "maxSteps": 3,
+}
+KEPT = {
+    "max_tool_output": 300,
+    "tool_timeout": 2.5,
+    "run_timeout": 42,
+    "disabled_tools": ["getWorkflow"],
+    "max_steps": 3,
+}
+FOLLOWED = dict.fromkeys(KEPT) | {"disabled_tools": []}
+
+
+async def own(panel: Panel, agent_id: str) -> tuple[Any, int]:
+    """The session's own settings, and its revision."""
+    session = (await panel.http.get(f"/sessions/{agent_id}")).json()
+    return session["settings"], session["revision"]
+
+
+async def test_settings_are_the_servers_until_a_dialog_is_saved_with_others(limited: Panel) -> None:
+    agent = await limited.create()
+    path = f"/api/agents/{agent['id']}/settings"
+    shown = await limited.get(agent["id"], "/settings")
+    assert shown == agent["settings"]
+    assert {name: shown[name] for name in SERVERS} == SERVERS
+    assert "CSVFileScan" in shown["allowedOperatorTypes"]
+    same = await limited.http.patch(path, json=shown)  # a dialog that is saved as it was
+    assert (same.status_code, same.json()) == (200, shown)
+    assert await own(limited, agent["id"]) == (FOLLOWED, 0)
+
+    changed = await limited.http.patch(path, json=shown | CHANGED)
+    assert (changed.status_code, changed.json()) == (200, shown | CHANGED)
+    assert await own(limited, agent["id"]) == (KEPT, 1)
+    assert await limited.get(agent["id"], "/settings") == shown | CHANGED
+    assert (await limited.get(agent["id"]))["settings"] == shown | CHANGED
+    [listed] = (await limited.http.get("/api/agents")).json()["agents"]
+    assert listed["settings"] == shown | CHANGED
+    tools = {tool["name"] for tool in (await limited.get(agent["id"], "/system-info"))["tools"]}
+    assert tools == {"addOperator", "modifyOperator"}
+    assert (await limited.http.patch(path, json=shown | CHANGED)).json() == shown | CHANGED
+    assert await own(limited, agent["id"]) == (KEPT, 1)
+
+    one = await limited.http.patch(path, json={"maxSteps": 2})
+    assert one.json() == shown | CHANGED | {"maxSteps": 2}
+    for back in (shown, dict.fromkeys(shown)):  # the server's numbers are followed again
+        await limited.http.patch(path, json=shown | CHANGED)
+        assert (await limited.http.patch(path, json=back)).json() == shown
+        assert (await own(limited, agent["id"]))[0] == FOLLOWED
+
+
+async def test_an_agent_may_be_made_with_settings_and_its_runs_keep_to_them(
+    scripted: tuple[Server, ScriptedProvider],
 ) -> None:
-    async with serving(fresh_database, max_steps=7, tool_timeout=30) as server:
-        panel = Panel(server)
-        agent = await panel.create()
-        settings = await panel.get(agent["id"], "/settings")
-        assert settings == agent["settings"]
-        assert (settings["maxSteps"], settings["toolTimeoutSeconds"]) == (7, 30)
-        assert "CSVFileScan" in settings["allowedOperatorTypes"]
-        path = f"/api/agents/{agent['id']}/settings"
-        same = await panel.http.patch(path, json=settings)  # a dialog that is saved as it was
-        assert (same.status_code, same.json()) == (200, settings)
-        changed = await panel.http.patch(path, json={"maxSteps": 8})
-        assert (changed.status_code, changed.json()["code"]) == (501, "not_available")
-        assert "TURNBACK_MAX_STEPS" in changed.json()["error"]
-        assert await panel.get(agent["id"], "/settings") == settings
+    server, provider = scripted
+    panel = Panel(server)
+    agent = await panel.create(settings={"maxSteps": 1, "disabledTools": ["deleteOperator"]})
+    assert agent["settings"]["maxSteps"] == 1
+    assert agent["settings"]["disabledTools"] == ["deleteOperator"]
+    async with panel.connect(agent["id"]) as client:
+        await client.snapshot()
+        provider.will([call("getWorkflow", {})], [text("done")])
+        await client.prompt("look around")
+        assert "1 model calls in a turn" in client.path[-1]["content"]
+        [request] = provider.requests
+        tools = [tool["function"]["name"] for tool in request["tools"]]
+        assert sorted(tools) == ["addOperator", "getWorkflow", "modifyOperator"]
+
+
+@pytest.mark.case(31)
+@pytest.mark.parametrize(
+    ("settings", "status", "code", "says"),
+    [
+        ({"maxSteps": 8}, 422, "not_stricter", "TURNBACK_MAX_STEPS"),
+        ({"toolTimeoutSeconds": 30.5}, 422, "not_stricter", "TURNBACK_TOOL_TIMEOUT"),
+        ({"executionTimeoutMinutes": 1.6}, 422, "not_stricter", "TURNBACK_RUN_TIMEOUT"),
+        ({"executionTimeoutMinutes": 1e308}, 422, "not_stricter", "TURNBACK_RUN_TIMEOUT"),
+        ({"maxOperatorResultCharLimit": 501}, 422, "not_stricter", "TURNBACK_MAX_TOOL_OUTPUT"),
+        ({"disabledTools": []}, 422, "not_stricter", "TURNBACK_DISABLED_TOOLS"),
+        ({"disabledTools": ["rm", "deleteOperator"]}, 422, "bad_input", "disabledTools"),
+        ({"maxSteps": 0}, 422, "bad_input", "maxSteps"),
+        ({"toolTimeoutSeconds": -1}, 422, "bad_input", "toolTimeoutSeconds"),
+        ({"executionTimeoutMinutes": 0}, 422, "bad_input", "executionTimeoutMinutes"),
+        ({"maxOperatorResultCharLimit": -5}, 422, "bad_input", "maxOperatorResultCharLimit"),
+        ({"allowedOperatorTypes": ["Filter"]}, 501, "not_available", "allowedOperatorTypes"),
+    ],
+)
+async def test_a_setting_that_cannot_be_had_is_not_taken_in_silence(
+    limited: Panel, settings: Frame, status: int, code: str, says: str
+) -> None:
+    agent = (await limited.create())["id"]
+    body = {"maxSteps": 3, **settings}
+    for method, path, sent in (
+        ("PATCH", f"/api/agents/{agent}/settings", body),
+        ("POST", "/api/agents", {"settings": body}),
+    ):
+        refused = await limited.http.request(method, path, json=sent)
+        assert (refused.status_code, refused.json()["code"]) == (status, code)
+        assert says in refused.json()["error"]
+    assert await own(limited, agent) == (FOLLOWED, 0)
+    assert len((await limited.http.get("/api/agents")).json()["agents"]) == 1
 
 
 async def test_system_info_is_what_the_model_is_told(

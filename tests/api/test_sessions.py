@@ -12,7 +12,8 @@ from serving import Server, serving
 from workflows import FILES
 
 SESSION = {
-    "id", "name", "model", "state", "archived", "head_id", "revision", "created_at", "updated_at",
+    "id", "name", "model", "state", "archived", "head_id", "revision", "settings", "created_at",
+    "updated_at",
 }  # fmt: skip
 
 

@@ -128,7 +128,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       const next = advance(state, frame.eventSeq);
       if (frame.change === "name") return { ...next, name: frame.name ?? state.name };
       if (frame.change === "archived") return { ...next, archived: frame.archived ?? true };
-      return { ...next, deleted: true };
+      return frame.change === "deleted" ? { ...next, deleted: true } : next;
     }
     case "WsServerDeltaEvent":
       return withDelta(state, frame);

@@ -130,6 +130,15 @@ export type ChangeSettings = {
   unset?: string[];
 };
 
+/** Those of the session's settings that have changed; null: the server's again. */
+export type ChangedRunSettings = {
+  maxSteps?: number | null;
+  runTimeout?: number | null;
+  toolTimeout?: number | null;
+  maxToolOutput?: number | null;
+  disabledTools?: string[] | null;
+};
+
 export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand;
 
 /** A comment box at another place. */
@@ -188,6 +197,15 @@ export type RemoveOperator = {
 export type ReplaceWorkflow = {
   op: "replaceWorkflow";
   workflow: Record<string, unknown>;
+};
+
+/** What the session's runs are held to beside the server's settings; null: the server's. Seconds, and characters of a tool's output. The tools are off beside those that the server's own setting switches off. */
+export type RunSettingsFrame = {
+  maxSteps: number | null;
+  runTimeout: number | null;
+  toolTimeout: number | null;
+  maxToolOutput: number | null;
+  disabledTools: string[];
 };
 
 export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerHeadChangeEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
@@ -343,12 +361,14 @@ export type WsServerHeadChangeEvent = {
   eventSeq: number;
 };
 
-/** The session has another name, is archived or not, or is deleted. */
+/** The session has another name, model or settings, is archived or not, or is deleted. */
 export type WsServerSessionEvent = {
   type: "WsServerSessionEvent";
-  change: "name" | "archived" | "deleted";
+  change: "name" | "archived" | "model" | "settings" | "deleted";
   name?: string | null;
   archived?: boolean | null;
+  model?: string | null;
+  settings?: ChangedRunSettings | null;
   eventSeq: number;
 };
 
@@ -364,6 +384,8 @@ export type WsServerSnapshotEvent = {
   streamEpoch: string;
   name: string;
   archived: boolean;
+  model: string;
+  settings: RunSettingsFrame;
   branches: PartingFrame[];
   redoDepth: number;
   redoId: string | null;

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypedDict
 
 from turnback.core.errors import TooLarge
+from turnback.core.run_settings import RunSettings
 from turnback.core.tree import EndReason, Role, TurnKind
 from turnback.core.workflow import Workflow
 from turnback.settings import Settings
@@ -102,6 +103,10 @@ class RunLimits:
     def of(cls, settings: Settings) -> Self:
         """The limits that the settings name; the fields have the settings' names."""
         return cls(**{name: getattr(settings, name) for name in cls.__dataclass_fields__})
+
+    def within(self, own: RunSettings) -> Self:
+        """These, made stricter by what a session has of its own."""
+        return replace(self, **own.within(self))
 
 
 def reply_too_large(max_reply_bytes: int) -> TooLarge:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter, Request, Response, WebSocket
 from fastapi.routing import APIRoute
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from turnback.agent.canvas import CANVAS_TOOLS
 from turnback.agent.models import OFFLINE
@@ -37,11 +37,13 @@ from turnback.api.rest.request import (
     sessions_of,
 )
 from turnback.api.rest.sessions import Model, Name, created
-from turnback.core.errors import NotAvailable, TurnbackError
+from turnback.api.rest.settings import Steps, ToolOutput, ToolTime
+from turnback.core.errors import NotAvailable, NotStricter, TurnbackError
 from turnback.core.lineage import ROOT_ID
 from turnback.core.operators import CATALOG
-from turnback.sessions.commands import Asked, Checkout, Delete, Stop
-from turnback.settings import Settings
+from turnback.core.run_settings import RunSettings, RunSettingsChange
+from turnback.sessions.commands import Asked, Change, Checkout, Delete, Stop
+from turnback.settings import CanvasTool, Settings
 from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 
@@ -84,15 +86,15 @@ router = APIRouter(
 
 
 class AgentSettings(Body):
-    """The limits that a run has. A member left out is not spoken of."""
+    """The limits that the agent's next run has. Null: the server's; left out: not spoken of."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
 
-    maxOperatorResultCharLimit: int | None = None
-    toolTimeoutSeconds: float | None = None
-    executionTimeoutMinutes: float | None = None
-    disabledTools: list[str] | None = None
-    maxSteps: int | None = None
+    maxOperatorResultCharLimit: ToolOutput | None = None
+    toolTimeoutSeconds: ToolTime | None = None
+    executionTimeoutMinutes: Annotated[float, Field(gt=0)] | None = None
+    disabledTools: list[CanvasTool] | None = None
+    maxSteps: Steps | None = None
     allowedOperatorTypes: list[str] | None = None
 
 
@@ -183,39 +185,67 @@ class Cleared(BaseModel):
     status: Literal["cleared"]
 
 
-def _settings(settings: Settings) -> dict[str, Any]:
+SETTING = {
+    "maxOperatorResultCharLimit": "max_tool_output",
+    "toolTimeoutSeconds": "tool_timeout",
+    "executionTimeoutMinutes": "run_timeout",
+    "maxSteps": "max_steps",
+}
+"""Which setting each number among the proposal's is."""
+
+
+def _settings(own: RunSettings, settings: Settings) -> dict[str, Any]:
+    """What a run keeps to: the session's own where they are stricter than the server's."""
+    kept = own.within(settings)
     return {
-        "maxOperatorResultCharLimit": settings.max_tool_output,
-        "toolTimeoutSeconds": settings.tool_timeout,
-        "executionTimeoutMinutes": settings.run_timeout / 60,
-        "disabledTools": sorted(settings.disabled_tools),
-        "maxSteps": settings.max_steps,
+        "maxOperatorResultCharLimit": kept["max_tool_output"],
+        "toolTimeoutSeconds": kept["tool_timeout"],
+        "executionTimeoutMinutes": kept["run_timeout"] / 60,
+        "disabledTools": sorted(kept["disabled_tools"]),
+        "maxSteps": kept["max_steps"],
         "allowedOperatorTypes": list(CATALOG.types),
     }
 
 
-SETTING = {
-    "maxOperatorResultCharLimit": "TURNBACK_MAX_TOOL_OUTPUT",
-    "toolTimeoutSeconds": "TURNBACK_TOOL_TIMEOUT",
-    "executionTimeoutMinutes": "TURNBACK_RUN_TIMEOUT",
-    "maxSteps": "TURNBACK_MAX_STEPS",
-}
-"""Which of this server's settings a member of the proposal's settings is."""
+def _change(asked: AgentSettings, own: RunSettings, settings: Settings) -> RunSettingsChange:
+    """What a panel's dialog changes, which is saved whole, as it was shown.
 
-
-def _refuse_changes(asked: AgentSettings, settings: Settings) -> None:
-    """Raise `NotAvailable` where `asked` is not as it is: the limits are the server's."""
-    held = _settings(settings)
-    for name, value in asked.model_dump(exclude_none=True).items():
+    A number that is the server's is set back to that, so that it goes on following it. Raises
+    `NotAvailable` for operator types that are not all, `NotStricter` for a tool switched on that
+    the server switches off.
+    """
+    shown, servers = _settings(own, settings), _settings(RunSettings(), settings)
+    change: dict[str, Any] = {}
+    for name, value in asked.model_dump(exclude_unset=True).items():
         if isinstance(value, list):
-            same = sorted(value) == sorted(held[name])
+            value = sorted(set(value))
+        if name == "allowedOperatorTypes":
+            if value is not None and value != sorted(shown[name]):
+                raise NotAvailable(
+                    f"`{name}` cannot be changed for one agent: they are all for this server",
+                    setting=name,
+                )
+        elif value == shown[name]:
+            pass
+        elif name == "disabledTools":
+            change["disabled_tools"] = [] if value is None else _own_tools(value, settings)
+        elif value is None or value == servers[name]:
+            change[SETTING[name]] = None
         else:
-            same = value == held[name]
-        if not same:
-            who = f"an administrator sets `{SETTING[name]}`" if name in SETTING else "they are all"
-            raise NotAvailable(
-                f"`{name}` cannot be changed for one agent: {who} for this server", setting=name
-            )
+            change[SETTING[name]] = value * 60 if name == "executionTimeoutMinutes" else value
+    return cast(RunSettingsChange, change)
+
+
+def _own_tools(off: list[str], settings: Settings) -> list[str]:
+    """Those of the tools that are `off` which the server does not switch off."""
+    if on := settings.disabled_tools - set(off):
+        raise NotStricter(
+            f"`{min(on)}` is switched off for this server (`TURNBACK_DISABLED_TOOLS`); leave it "
+            "among the disabled tools",
+            limit="disabled_tools",
+            value=sorted(settings.disabled_tools),
+        )
+    return sorted(set(off) - settings.disabled_tools)
 
 
 def _agent(row: SessionRow, settings: Settings) -> dict[str, Any]:
@@ -225,7 +255,7 @@ def _agent(row: SessionRow, settings: Settings) -> dict[str, Any]:
         "modelType": row.model,
         "state": row.state,
         "createdAt": row.created_at,
-        "settings": _settings(settings),
+        "settings": _settings(row.settings, settings),
     }
 
 
@@ -248,11 +278,16 @@ async def create_agent(request: Request) -> Response:
     async with idempotent(request, raw) as claim:
         if claim.answer is None:
             asked: CreateAgent = parsed(CreateAgent, object_of(raw))
+            own: RunSettingsChange = {}
             if asked.settings is not None:
-                _refuse_changes(asked.settings, settings)
-            model = _model(asked.modelType, settings)
+                own = _change(asked.settings, RunSettings(), settings)
             row = await created(
-                request, claim.id, name=asked.name, model=model, workflow=asked.workflow
+                request,
+                claim.id,
+                name=asked.name,
+                model=_model(asked.modelType, settings),
+                workflow=asked.workflow,
+                settings=own,
             )
             claim.answer = Answer(200, orjson.dumps(_agent(row, settings)).decode())
         return response(claim.answer)
@@ -308,9 +343,9 @@ async def react_steps(request: Request, agent_id: str) -> Response:
 
 @router.get("/{agent_id}/settings", response_model=AgentSettings)
 async def get_settings(request: Request, agent_id: str) -> Response:
-    """The limits that this agent's runs have: the server's."""
-    await actor_of(request, agent_id)
-    return json_answer(_settings(sessions_of(request).settings))
+    """The limits that this agent's next run has."""
+    actor = await actor_of(request, agent_id)
+    return json_answer(_settings(actor.memory.row.settings, sessions_of(request).settings))
 
 
 @router.patch(
@@ -319,12 +354,13 @@ async def get_settings(request: Request, agent_id: str) -> Response:
     openapi_extra=body_of(AgentSettings),
 )
 async def change_settings(request: Request, agent_id: str) -> Response:
-    """Settings that are as they are already; `not_available` where one is to be changed."""
+    """Change the limits of this agent's next run; each may only be stricter than the server's."""
     asked: AgentSettings = parsed(AgentSettings, await read_object(request))
-    await actor_of(request, agent_id)
+    actor = await actor_of(request, agent_id)
     settings = sessions_of(request).settings
-    _refuse_changes(asked, settings)
-    return json_answer(_settings(settings))
+    change = _change(asked, actor.memory.row.settings, settings)
+    await actor.ask(Asked(Change(settings=change), principal_of(request)))
+    return json_answer(_settings(actor.memory.row.settings, settings))
 
 
 @router.post("/{agent_id}/stop", response_model=Stopping)
@@ -348,12 +384,13 @@ async def system_info(request: Request, agent_id: str) -> Response:
     actor = await actor_of(request, agent_id)
     workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
     settings = sessions_of(request).settings
+    off = actor.memory.row.settings.within(settings)["disabled_tools"]
     most = workflow_bytes(settings.max_context_tokens)
     prompt = instructions(workflow_block(workflow, max_bytes=most), cut=False)
     tools = [
         {"name": tool.name, "description": tool.description, "inputSchema": tool.schema}
         for tool in CANVAS_TOOLS.values()
-        if tool.name not in settings.disabled_tools
+        if tool.name not in off
     ]
     return json_answer({"systemPrompt": prompt, "tools": tools})
 

@@ -14,6 +14,7 @@ import orjson
 
 from turnback.core.errors import TurnbackError
 from turnback.core.lineage import ROOT_ID
+from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Role, Tree
 from turnback.core.workflow import Workflow
 from turnback.sessions.actor import View
@@ -78,10 +79,15 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
                 | plus
             )
-        case SessionChanged(change, name, archived):
+        case SessionChanged(change, name, archived, model, settings):
             if not v1:
                 return None
-            values = {"name": name, "archived": archived}
+            values = {
+                "name": name,
+                "archived": archived,
+                "model": model,
+                "settings": None if settings is None else run_settings(settings),
+            }
             said = {key: value for key, value in values.items() if value is not None}
             return {"type": "WsServerSessionEvent", "change": change} | said | plus
         case _:
@@ -129,6 +135,8 @@ def snapshot(
         "streamEpoch": epoch,
         "name": view.name,
         "archived": view.archived,
+        "model": view.model,
+        "settings": run_settings(view.settings.members),
         "branches": branches,
         "redoDepth": view.redo_depth,
         "redoId": view.redo_id,
@@ -232,6 +240,20 @@ def _step(record: Record, payload: dict[str, Any]) -> dict[str, Any]:
         if member in payload:
             written[member] = payload[member]
     return written
+
+
+def run_settings(members: RunSettingsChange) -> dict[str, Any]:
+    """A session's settings, or those of them that change."""
+    return {_RUN_SETTINGS[name]: value for name, value in members.items()}
+
+
+_RUN_SETTINGS = {
+    "max_steps": "maxSteps",
+    "run_timeout": "runTimeout",
+    "tool_timeout": "toolTimeout",
+    "max_tool_output": "maxToolOutput",
+    "disabled_tools": "disabledTools",
+}
 
 
 def content(workflow: Workflow | None) -> orjson.Fragment | None:

@@ -347,6 +347,30 @@ class PartialFrame(_Frame):
     text: str
 
 
+class RunSettingsFrame(_Frame):
+    """What the session's runs are held to beside the server's settings; null: the server's.
+
+    Seconds, and characters of a tool's output. The tools are off beside those that the server's
+    own setting switches off.
+    """
+
+    maxSteps: int | None
+    runTimeout: float | None
+    toolTimeout: float | None
+    maxToolOutput: int | None
+    disabledTools: list[str]
+
+
+class ChangedRunSettings(_Frame):
+    """Those of the session's settings that have changed; null: the server's again."""
+
+    maxSteps: int | None = None
+    runTimeout: float | None = None
+    toolTimeout: float | None = None
+    maxToolOutput: int | None = None
+    disabledTools: list[str] | None = None
+
+
 class WsServerSnapshotEvent(_Frame):
     """Everything as it is now: the first frame, unless what was missed is replayed."""
 
@@ -360,6 +384,8 @@ class WsServerSnapshotEvent(_Frame):
     streamEpoch: str
     name: str
     archived: bool
+    model: str
+    settings: RunSettingsFrame
     branches: list[PartingFrame]
     redoDepth: int
     redoId: str | None
@@ -435,12 +461,14 @@ class WsServerDeltaEvent(_Frame):
 
 
 class WsServerSessionEvent(_Frame):
-    """The session has another name, is archived or not, or is deleted."""
+    """The session has another name, model or settings, is archived or not, or is deleted."""
 
     type: Literal["WsServerSessionEvent"]
-    change: Literal["name", "archived", "deleted"]
+    change: Literal["name", "archived", "model", "settings", "deleted"]
     name: str | None = None
     archived: bool | None = None
+    model: str | None = None
+    settings: ChangedRunSettings | None = None
     eventSeq: int
 
 

@@ -14,7 +14,7 @@ what a program needs (never a secret, never bytes of another session).
         SessionNotFound, UnknownTurn, UnknownStep
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
-        InvalidEdit, BadCursor, TooLarge, TooSlow, OriginRefused, HostRefused
+        InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
         SchemaMismatch
@@ -269,6 +269,12 @@ class TooSlow(BadInput):
 
     code = "too_slow"
     status = 408
+
+
+class NotStricter(BadInput):
+    """A session's own setting that is looser than its server's; data: `limit` and its `value`."""
+
+    code = "not_stricter"
 
 
 class OriginRefused(BadInput):

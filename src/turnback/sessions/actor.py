@@ -29,6 +29,7 @@ from turnback.core.errors import (
     TurnbackError,
 )
 from turnback.core.principal import Principal
+from turnback.core.run_settings import RunSettings
 from turnback.core.tree import (
     State,
     Step,
@@ -76,10 +77,15 @@ SETTLE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 
 @dataclass(slots=True)
 class Run:
-    """The run that this process holds: its turn, fence, and the step now streaming."""
+    """The run that this process holds: its turn, fence, and the step now streaming.
+
+    `model` and `settings` are the session's when it began: a change is for the next run.
+    """
 
     turn_id: str
     fence: int
+    model: str
+    settings: RunSettings
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     draining: bool = False
     step_id: str = field(default_factory=new_id)
@@ -106,6 +112,8 @@ class View:
     redo_depth: int
     redo_id: str | None
     archived: bool
+    model: str
+    settings: RunSettings
     path: tuple[Step, ...]
     older: str | None
     partial: tuple[str, str, str] | None
@@ -244,6 +252,8 @@ class Actor:
             redo_depth=len(memory.tree.redo_stack),
             redo_id=memory.tree.redo_stack[-1].step_id if memory.tree.can_redo else None,
             archived=memory.row.archived_at is not None,
+            model=memory.row.model,
+            settings=memory.row.settings,
             path=path,
             older=older,
             partial=(run.turn_id, run.step_id, run.text) if run and run.text else None,
@@ -460,8 +470,9 @@ class Actor:
             self.run = None
         run.ended.set()
 
-    def _begin(self, run: Run) -> None:
-        self.run = run
+    def _begin(self, turn_id: str, fence: int) -> None:
+        row = self.memory.row
+        self.run = run = Run(turn_id, fence, row.model, row.settings)
         context.bind(turn=run.turn_id)
         self._spawn(self._carry(run), f"run {run.turn_id}")
 
@@ -504,7 +515,7 @@ class Actor:
         if plan.change is not None and plan.change.deleted:
             self._gone()
         if plan.node_id is not None and plan.turn_id is not None:
-            self._begin(Run(plan.turn_id, committed.fence))
+            self._begin(plan.turn_id, committed.fence)
         return True
 
     def _tell(self, told: Told) -> None:
@@ -604,7 +615,7 @@ class Actor:
                 ) from error
             running = self.memory.tree.running
             if plan.node_id is not None and running is not None and running == plan.turn_id:
-                self._begin(Run(running, self.memory.row.fence))
+                self._begin(running, self.memory.row.fence)
             return
         raise DatabaseUnavailable(
             "The database cannot be reached, and whether this was saved is not known; "

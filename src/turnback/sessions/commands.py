@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from turnback.core.edits import Edit
 from turnback.core.principal import Principal
+from turnback.core.run_settings import RunSettingsChange
 from turnback.core.workflow import Workflow
 
 
@@ -77,10 +78,12 @@ class PutWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new name, or archived or not; None leaves one as it is."""
+    """A new name, archived or not, model and settings of the next run; None: as it is."""
 
     name: str | None = None
     archived: bool | None = None
+    model: str | None = None
+    settings: RunSettingsChange | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 
 from turnback.agent.prompt import earlier_tokens, told_tokens
@@ -23,7 +24,7 @@ from turnback.sessions.commands import Done
 from turnback.settings import Settings
 from turnback.store.dao import Dao, Stored
 from turnback.store.outbox import HeadChanged, StepWritten
-from turnback.store.rows import Commit, Record, SessionKey, SessionRow
+from turnback.store.rows import Commit, Record, SessionChange, SessionKey, SessionRow
 
 HISTORY_BLOCK = 100  # steps read at once for the model
 
@@ -131,11 +132,8 @@ class Memory:
         if after is not None:
             self.workflow = self._hold(after)
         self.revision = revision
-        if commit.change is not None and commit.change.name is not None:
-            self.row = replace(self.row, name=commit.change.name)
-        if commit.change is not None and commit.change.archived is not None:
-            archived_at = commit.now if commit.change.archived else None
-            self.row = replace(self.row, archived_at=archived_at)
+        if commit.change is not None:
+            self.row = _changed(self.row, commit.change, commit.now)
         told = []
         for event_seq, notice in enumerate(commit.notices, revision - len(commit.notices) + 1):
             item = Told(event_seq, notice)
@@ -256,3 +254,16 @@ class Memory:
         while len(self._cache) > self._settings.snapshot_cache:
             self._cache.popitem(last=False)
         return held
+
+
+def _changed(row: SessionRow, change: SessionChange, now: datetime) -> SessionRow:
+    """The session's row after a change of its own columns."""
+    if change.name is not None:
+        row = replace(row, name=change.name)
+    if change.archived is not None:
+        row = replace(row, archived_at=now if change.archived else None)
+    if change.model is not None:
+        row = replace(row, model=change.model)
+    if change.settings is not None:
+        row = replace(row, settings=row.settings.changed(change.settings))
+    return row

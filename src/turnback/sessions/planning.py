@@ -16,6 +16,7 @@ from turnback.core.errors import (
     Draining,
     TooLarge,
 )
+from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
     EndReason,
     NewIds,
@@ -95,8 +96,8 @@ class Planner:
                 return await edited(self._memory, self._settings, command, ids, by)
             case PutWorkflow():
                 return put(self._memory, self._settings, command, ids, by)
-            case Change(name, archived):
-                return self._change(name, archived)
+            case Change():
+                return self._change(command)
             case Delete():
                 if tree.state is not State.AVAILABLE:
                     raise Busy("Cannot delete while the agent is busy; stop it first")
@@ -130,21 +131,38 @@ class Planner:
             turn_id=ids.turn,
         )
 
-    def _change(self, name: str | None, archived: bool | None) -> Plan | None:
-        notices: list[Notice] = []
-        if name is not None and name != self._memory.row.name:
+    def _change(self, command: Change) -> Plan | None:
+        name, archived, model = command.name, command.archived, command.model
+        row, notices = self._memory.row, list[Notice]()
+        if name is not None and name != row.name:
             notices.append(SessionChanged("name", name=name))
-        if archived is not None and archived != (self._memory.row.archived_at is not None):
+        if archived is not None and archived != (row.archived_at is not None):
             if archived and self._memory.tree.state is not State.AVAILABLE:
                 raise Busy("Cannot archive while the agent is busy; stop it first")
             notices.append(SessionChanged("archived", archived=archived))
+        of_runs = self._changed_runs(command)
+        if of_runs and row.archived_at is not None and archived is not False:
+            raise Archived("The session is archived; unarchive it to change its runs")
+        notices += of_runs
         if not notices:
             return None
+        settings = next((n.settings for n in of_runs if n.settings is not None), None)
         return Plan(
             guard=Idle(self._memory.revision) if archived else Alive(),
-            change=SessionChange(name=name, archived=archived),
+            change=SessionChange(name=name, archived=archived, model=model, settings=settings),
             notices=tuple(notices),
         )
+
+    def _changed_runs(self, command: Change) -> list[SessionChanged]:
+        """What changes of the session's next runs; one under way goes on as it began."""
+        row, notices = self._memory.row, list[SessionChanged]()
+        if command.model is not None and command.model != row.model:
+            notices.append(SessionChanged("model", model=command.model))
+        if command.settings is not None:
+            refuse_looser(command.settings, self._settings)
+            if news := row.settings.news(command.settings):
+                notices.append(SessionChanged("settings", settings=news))
+        return notices
 
     # -- a run's steps
 

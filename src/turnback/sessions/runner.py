@@ -37,7 +37,7 @@ class Runner:
         """
         workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
         try:
-            model = await self._model_for(actor.memory.row.model)
+            model = await self._model_for(run.model)
         except (ModelNotConfigured, QueueFull) as error:
             # Settings may have changed since the session was made; its person is told by a step.
             content, end = f"Error: {error.message}", EndReason.FAILED
@@ -55,15 +55,16 @@ class Runner:
     async def _turn(
         self, actor: Actor, run: Run, model: ChatModel, workflow: Workflow, observed: ObservedRun
     ) -> None:
+        limits = self._limits.within(run.settings)
         turn = run_turn(
             model=model,
             history=await actor.memory.history(
-                max_tokens=self._limits.max_context_tokens,
-                max_turns=self._limits.max_context_turns,
+                max_tokens=limits.max_context_tokens,
+                max_turns=limits.max_context_turns,
             ),
             workflow=workflow,
             stop=run.stop,
-            limits=self._limits,
+            limits=limits,
             new_id=new_id,
             new_link_id=new_link_id,
             observer=observed,

@@ -194,6 +194,13 @@ def _change(s: _Statement, change: SessionChange) -> None:
         s.sets.append(f"name = {s.arg(change.name, 'text')}")
     if change.archived is not None:
         s.sets.append(f"archived_at = {s.now}" if change.archived else "archived_at = null")
+    if change.model is not None:
+        s.sets.append(f"model = {s.arg(change.model, 'text')}")
+    if change.settings is not None:
+        # Merged there, so that two who change different ones at once both do.
+        changed = s.arg(orjson.dumps(change.settings).decode(), "jsonb")
+        merged = f"coalesce(run_settings, '{{}}') || {changed}"
+        s.sets.append(f"run_settings = jsonb_strip_nulls({merged})")
     if change.deleted:
         s.sets.append(f"deleted_at = {s.now}")
 

@@ -24,6 +24,7 @@ from turnback.core.errors import (
 )
 from turnback.core.lineage import ROOT_ID, Branch, Position, Segment
 from turnback.core.principal import Principal
+from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, TurnStatus
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
@@ -42,7 +43,7 @@ from turnback.telemetry import metrics
 
 _SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
-    created_at, updated_at, archived_at"""
+    created_at, updated_at, archived_at, run_settings"""
 
 _RECORD = """id, branch_id, seq, parent_id, turn_id, step_index, role, before_hash, after_hash,
     end_reason, event_seq, principal, created_at"""
@@ -57,9 +58,9 @@ kept as (
     insert into blobs (root_id, hash, data)
     select $1::uuid, b.hash, b.data from unnest($8::bytea[], $9::bytea[]) b(hash, data))
 insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash, initial_hash,
-    created_at, updated_at)
+    created_at, updated_at, run_settings)
 values ($1::uuid, $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::bytea, $6::bytea,
-    $7::timestamptz, $7::timestamptz)
+    $7::timestamptz, $7::timestamptz, $10::jsonb)
 """
 
 SESSION = f"""select {_SESSION} from sessions
@@ -212,6 +213,7 @@ class Dao:
         model: str,
         workflow: Workflow,
         now: datetime,
+        settings: RunSettingsChange | None = None,
     ) -> SessionKey:
         """A new session with its initial workflow, and nothing said yet.
 
@@ -228,6 +230,7 @@ class Dao:
             now,
             [bytes.fromhex(hash_) for hash_ in blobs],
             [pack(blob) for blob in blobs.values()],
+            orjson.dumps(settings).decode() if settings else None,
         )
         try:
             await self._write(CREATE, args)
@@ -500,6 +503,7 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
         created_at=row["created_at"],
         updated_at=row["updated_at"],
         archived_at=row["archived_at"],
+        settings=RunSettings.of(orjson.loads(row["run_settings"] or b"{}")),
     )
 
 

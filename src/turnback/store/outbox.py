@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Cause, State
 
 
@@ -43,11 +44,16 @@ class HeadChanged:
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged:
-    """The session's name has changed, or it was archived, unarchived or deleted."""
+    """The session has another name, model or settings, or was archived, unarchived or deleted.
+
+    `settings` has those that have changed.
+    """
 
     change: str
     name: str | None = None
     archived: bool | None = None
+    model: str | None = None
+    settings: RunSettingsChange | None = None
 
 
 Notice = Status | StepWritten | HeadChanged | SessionChanged
@@ -69,8 +75,9 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
                 "cause": cause,
                 "by": by,
             }
-        case SessionChanged(change, name, archived):
-            return "session", {"change": change, "name": name, "archived": archived}
+        case SessionChanged(change, name, archived, model, settings):
+            data = {"change": change, "name": name, "archived": archived}
+            return "session", data | {"model": model, "settings": settings}
         case _:
             assert_never(notice)
 
@@ -92,6 +99,12 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
                 data["by"],
             )
         case "session":
-            return SessionChanged(data["change"], data["name"], data["archived"])
+            return SessionChanged(
+                data["change"],
+                data["name"],
+                data["archived"],
+                data.get("model"),  # absent, as `settings`, from rows written before these changed
+                data.get("settings"),
+            )
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from turnback.core.lineage import Position
+from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import Event, State, Step
 from turnback.store.outbox import Notice
 
@@ -39,6 +40,7 @@ class SessionRow:
     created_at: datetime
     updated_at: datetime
     archived_at: datetime | None
+    settings: RunSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class SessionChange:
 
     name: str | None = None
     archived: bool | None = None
+    model: str | None = None
+    settings: RunSettingsChange | None = None
     deleted: bool = False
 
 

@@ -33,7 +33,7 @@ class Capabilities(BaseModel):
     commands: list[str]
     features: list[str]
     model: str
-    limits: dict[str, int]
+    limits: dict[str, int | float]
 
 
 class Health(BaseModel):
@@ -70,6 +70,7 @@ async def capabilities(request: Request) -> Response:
                 "idempotency",
                 "transcript",
                 "usage",
+                "settings",
             ],
             "model": settings.model,
             "limits": {
@@ -81,6 +82,10 @@ async def capabilities(request: Request) -> Response:
                 "max_redo_depth": settings.max_redo_depth,
                 "page_limit": settings.page_limit,
                 "transcript_limit": settings.transcript_limit,
+                "max_steps": settings.max_steps,
+                "run_timeout": settings.run_timeout,
+                "tool_timeout": settings.tool_timeout,
+                "max_tool_output": settings.max_tool_output,
             },
         }
     )

@@ -27,7 +27,9 @@ from turnback.api.rest.request import (
     setting,
     workflow_limits,
 )
+from turnback.api.rest.settings import ChangeRunSettings, RunSettingsBody
 from turnback.core.errors import BadCursor
+from turnback.core.run_settings import RunSettingsChange, refuse_looser
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
 from turnback.store.dao import SessionTaken
@@ -50,13 +52,16 @@ class CreateSession(Body):
     workflow: WorkflowDocument | None = None
     name: Name | None = None
     model: Model | None = None
+    settings: ChangeRunSettings | None = None
 
 
 class ChangeSession(Body):
-    """What to change of a session."""
+    """What to change of a session; a run under way keeps its model and settings to its end."""
 
     name: Name | None = None
     archived: bool | None = None
+    model: Model | None = None
+    settings: ChangeRunSettings | None = None
 
 
 class SessionBody(BaseModel):
@@ -69,6 +74,7 @@ class SessionBody(BaseModel):
     archived: bool
     head_id: str
     revision: int
+    settings: RunSettingsBody
     created_at: datetime
     updated_at: datetime
 
@@ -89,6 +95,7 @@ def _session(row: SessionRow) -> dict[str, Any]:
         "archived": row.archived_at is not None,
         "head_id": row.head.step_id,
         "revision": row.revision,
+        "settings": row.settings.members,
         "created_at": row.created_at,
         "updated_at": row.updated_at,
     }
@@ -107,7 +114,12 @@ async def create_session(request: Request) -> Response:
         if claim.answer is None:
             asked: CreateSession = parsed(CreateSession, object_of(raw))
             row = await created(
-                request, claim.id, name=asked.name, model=asked.model, workflow=asked.workflow
+                request,
+                claim.id,
+                name=asked.name,
+                model=asked.model,
+                workflow=asked.workflow,
+                settings=asked.settings.change() if asked.settings else {},
             )
             body = orjson.dumps(_session(row)).decode()
             claim.answer = Answer(201, body, f"/sessions/{row.key.id}")
@@ -121,12 +133,17 @@ async def created(
     name: str | None,
     model: str | None,
     workflow: dict[str, Any] | None,
+    settings: RunSettingsChange,
 ) -> SessionRow:
-    """Make the session of this id, unless it has been made. Raises what `load` and `model` do."""
+    """Make the session of this id, unless it has been made.
+
+    Raises what `load` and `model` do, and `NotStricter`.
+    """
     sessions, principal = sessions_of(request), principal_of(request)
     document = EMPTY
     if workflow is not None:
         document = load(workflow, **workflow_limits(sessions.settings))
+    refuse_looser(settings, sessions.settings)
     model = model or sessions.settings.model
     await sessions.model(model)
     with suppress(SessionTaken):  # by an attempt with the same key that was cut off
@@ -137,6 +154,7 @@ async def created(
             model=model,
             workflow=document,
             now=sessions.now(),
+            settings=settings,
         )
     return await sessions.dao.session(principal, session_id)
 
@@ -179,10 +197,14 @@ async def get_session(request: Request, session_id: str) -> Response:
     openapi_extra=body_of(ChangeSession),
 )
 async def change_session(request: Request, session_id: str) -> Response:
-    """Rename, archive or unarchive a session."""
+    """Rename, archive or unarchive a session; another model or other settings for its next run."""
     body: ChangeSession = parsed(ChangeSession, await read_object(request))
     actor = await actor_of(request, session_id)
-    await actor.ask(Asked(Change(body.name, body.archived), principal_of(request)))
+    if body.model is not None:
+        await sessions_of(request).model(body.model)
+    settings = body.settings.change() if body.settings else None
+    command = Change(body.name, body.archived, body.model, settings)
+    await actor.ask(Asked(command, principal_of(request)))
     row = await sessions_of(request).dao.session(principal_of(request), session_id)
     return json_answer(_session(row))
 

@@ -1,0 +1,22 @@
+"""Run settings of a session's own; null where it has the server's.
+
+Without a default: no row is rewritten, and a step's update of the row carries nothing more.
+
+Revision ID: 0003
+Revises: 0002
+"""
+
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.execute("alter table sessions add column run_settings jsonb")
+
+
+def downgrade() -> None:
+    op.execute("alter table sessions drop column run_settings")
