@@ -19,12 +19,13 @@ from turnback.core.errors import (
 )
 from turnback.core.lineage import ROOT
 from turnback.core.principal import LOCAL, Principal
+from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import EndReason, Event, NewIds, State, StepAppended, Tree
 from turnback.core.workflow import EMPTY, Workflow, load
 from turnback.store.dao import Dao, RequestTaken, Stored, TurnKeyTaken
 from turnback.store.database import Database, lost, unreachable
 from turnback.store.ids import new_id
-from turnback.store.outbox import Notice, Status, StepWritten
+from turnback.store.outbox import Notice, SessionChanged, Status, StepWritten, from_row
 from turnback.store.rows import (
     Alive,
     Commit,
@@ -177,6 +178,49 @@ async def test_a_fence_that_was_raised_keeps_the_old_holder_from_writing(dao: Da
     assert await dao.commit(commit(key, Takeover(1, tree.head.step_id), interrupted)) is not None
     late = tree.append(new_id(), tree.workflow, None)
     assert await dao.commit(commit(key, Holder(1, tree.head.step_id), late)) is None
+
+
+async def test_who_change_different_settings_at_once_both_do(dao: Dao) -> None:
+    key = await create(dao)
+    assert (await dao.session(LOCAL, key.id)).settings == RunSettings()
+    changes: list[RunSettingsChange] = [
+        {"max_steps": 3},
+        {"tool_timeout": 0.5},
+        {"disabled_tools": ["getWorkflow"]},
+        {"run_timeout": 9.5, "max_tool_output": 7},
+    ]
+    both = [commit(key, Alive(), (), change=SessionChange(settings=c)) for c in changes]
+    await asyncio.gather(*map(dao.commit, both))
+    own = RunSettings(
+        max_steps=3,
+        run_timeout=9.5,
+        tool_timeout=0.5,
+        max_tool_output=7,
+        disabled_tools=("getWorkflow",),
+    )
+    stored = await dao.load(LOCAL, key.id)
+    assert stored.row.settings == own
+    [listed] = await dao.sessions(LOCAL, query=None, archived=False, before=None, limit=9)
+    assert listed.settings == own
+    back: RunSettingsChange = {"max_steps": None, "disabled_tools": []}
+    await dao.commit(commit(key, Alive(), (), change=SessionChange(settings=back, model="m")))
+    row = await dao.session(LOCAL, key.id)
+    assert (row.settings, row.model) == (own.changed(back), "m")
+
+
+async def test_what_was_told_of_a_session_before_it_had_settings_is_told_as_it_was(
+    dao: Dao,
+) -> None:
+    old = {"change": "name", "name": "A", "archived": None}
+    assert from_row("session", old) == SessionChanged("name", name="A")
+    for notice in (
+        SessionChanged("settings", settings={"max_steps": None, "disabled_tools": []}),
+        SessionChanged("model", model="m"),
+    ):
+        key = await create(dao)
+        written = commit(key, Alive(), ())
+        assert await dao.commit(replace(written, notices=(notice,))) is not None
+        assert await dao.events(LOCAL, key, since=0, until=1) == [(1, notice)]
 
 
 async def test_a_request_id_and_a_turn_key_are_taken_once(dao: Dao) -> None:

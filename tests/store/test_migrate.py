@@ -170,6 +170,28 @@ def test_plain_alembic_migrates_the_database_of_the_environment(blank_database: 
     assert ask(blank_database, TABLES) == made
 
 
+def test_sessions_outlive_a_downgrade_and_an_upgrade_without_their_settings(
+    blank_database: str,
+) -> None:
+    alembic(ROOT, "upgrade", "0002", url=blank_database)
+    of_before, of_now = (f"00000000-0000-7000-8000-00000000000{n}" for n in (1, 2))
+    made = """insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash,
+        initial_hash, created_at, updated_at{more}) values ('{id}', '{id}', 'local', 'local',
+        'Orders', 'offline', '', '', now(), now(){values})"""
+    ask(blank_database, made.format(id=of_before, more="", values=""))
+    settings = "select run_settings::text from sessions where id = '{}'"
+    migrate(blank_database)
+    assert ask(blank_database, settings.format(of_before)) is None
+    own = {"more": ", run_settings", "values": """, '{"max_steps": 3}'"""}
+    ask(blank_database, made.format(id=of_now, **own))
+    assert ask(blank_database, settings.format(of_now)) == '{"max_steps": 3}'
+    alembic(ROOT, "downgrade", "0002", url=blank_database)
+    assert ask(blank_database, "select count(*) from sessions where name = 'Orders'") == 2
+    migrate(blank_database)
+    for session in (of_before, of_now):
+        assert ask(blank_database, settings.format(session)) is None
+
+
 def test_plain_alembic_without_a_url_migrates_the_embedded_database_and_stops_it(
     tmp_path: Path,
 ) -> None:
