@@ -96,6 +96,7 @@ async def test_settings_are_given_when_a_session_is_made_and_outlive_the_server(
         ({"max_steps": 2.5}, "bad_input", "/settings/max_steps"),
         ({"max_steps": True}, "bad_input", "/settings/max_steps"),
         ({"run_timeout": 0}, "bad_input", "/settings/run_timeout"),
+        ({"run_timeout": 5e-324}, "bad_input", "/settings/run_timeout"),
         ({"tool_timeout": -0.5}, "bad_input", "/settings/tool_timeout"),
         ({"max_tool_output": 0}, "bad_input", "/settings/max_tool_output"),
         ({"disabled_tools": ["rm"]}, "bad_input", "/settings/disabled_tools/0"),

@@ -166,6 +166,18 @@ describe("reduce", () => {
     expect(redoable(state)).toBeNull();
   });
 
+  it("is deleted by a deletion, and by nothing else that is told of the session", () => {
+    const told = { type: "WsServerSessionEvent" } as const;
+    const settings = { maxSteps: 3 } as const;
+    const changed = play([
+      snapshot(),
+      { ...told, change: "model", model: "offline", eventSeq: 1 },
+      frame({ ...told, change: "settings", settings, eventSeq: 2 }),
+    ]);
+    expect([changed.deleted, changed.eventSeq]).toEqual([false, 2]);
+    expect(reduce(changed, { ...told, change: "deleted", eventSeq: 3 }).deleted).toBe(true);
+  });
+
   it("forgets what it knew when a snapshot comes from another stream", () => {
     const state = play([
       snapshot(),

@@ -10,9 +10,12 @@ from turnback.api.rest.request import Body, setting
 from turnback.core.run_settings import RunSettingsChange
 from turnback.settings import CanvasTool, Positive, Seconds
 
+SHORTEST = 0.001
+"""Seconds: less is no time that a clock keeps, and might be none at all once it is in minutes."""
+
 Steps = Annotated[Positive, Field(json_schema_extra=setting("max_steps"))]
-RunTime = Annotated[Seconds, Field(json_schema_extra=setting("run_timeout"))]
-ToolTime = Annotated[Seconds, Field(json_schema_extra=setting("tool_timeout"))]
+RunTime = Annotated[Seconds, Field(ge=SHORTEST, json_schema_extra=setting("run_timeout"))]
+ToolTime = Annotated[Seconds, Field(ge=SHORTEST, json_schema_extra=setting("tool_timeout"))]
 ToolOutput = Annotated[Positive, Field(json_schema_extra=setting("max_tool_output"))]
 
 
