@@ -6,6 +6,7 @@ wrong; 70, a fault of Turnback's own, with a trace in the log.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ def serve(
 ) -> None:
     """Serve on loopback; print the address when ready."""
     signals = Signals()
+    gc.disable()  # nothing that is imported is garbage; `run` enables it when all is in memory
     from turnback.serve import serve as run
 
     settings = load_settings(host=host, port=port, data_dir=data_dir, model=model)

@@ -132,6 +132,7 @@ class _Server(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
+        gc.enable()
         address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
         log.info("serving", address=address, version=__version__)
         self._ready(address)
