@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from turnback import logs
-from turnback.core.errors import TurnbackError
+from turnback.core.errors import SchemaMismatch, TurnbackError
 from turnback.environment import load_settings, misspelt
 from turnback.settings import Settings
 from turnback.signals import Signals
@@ -90,6 +90,11 @@ def restored(data_dir: DataDir = None) -> None:
     from turnback.store.migrate import set_new_epoch
 
     settings = load_settings(data_dir=data_dir)
+    if settings.database_url is None and not (settings.data_dir / "postgres").exists():
+        raise SchemaMismatch(
+            f"`{settings.data_dir}` holds no database: restore the backup to there first, or say"
+            " by `--data-dir` where it is"
+        )
     with database(settings) as url:
         print(f"The database has a new stream epoch, {set_new_epoch(url)}")
 
@@ -112,7 +117,7 @@ def doctor(
 
 @commands.command()
 def schema(directory: Annotated[Path, typer.Argument(help="Where to write.")]) -> None:
-    """Write the frames' JSON Schema and TypeScript types, and the OpenAPI document."""
+    """Write the contracts: OpenAPI, JSON Schema, AsyncAPI, TypeScript, the table of settings."""
     from turnback import schema as documents
 
     for path in documents.write(directory):

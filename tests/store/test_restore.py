@@ -148,6 +148,19 @@ async def test_a_copy_of_a_stopped_servers_directory_is_a_backup(tmp_path: Path)
     assert answer.json()["name"] == "kept"
 
 
+def test_a_folder_without_a_database_has_nothing_that_was_restored(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [str(TURNBACK), "restored", "--data-dir", str(tmp_path / "misspelt")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={name: value for name, value in os.environ.items() if "TURNBACK" not in name},
+    )
+    assert done.returncode == 1
+    assert "holds no database" in done.stderr
+    assert not (tmp_path / "misspelt").exists()
+
+
 async def test_an_empty_database_has_nothing_that_was_restored(blank_database: str) -> None:
     done = await asyncio.to_thread(
         subprocess.run,

@@ -24,6 +24,12 @@ class Problem(BaseModel):
 
 PROBLEM: dict[str, Any] = {
     "description": "Refused: `code` says why.",
+    "headers": {
+        "Retry-After": {
+            "description": "Seconds, where the same may succeed after them.",
+            "schema": {"type": "integer"},
+        }
+    },
     "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
 }
 

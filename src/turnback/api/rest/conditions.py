@@ -17,10 +17,20 @@ IF_NONE_MATCH: dict[str, Any] = {
     "description": "`ETag`s whose answers the client has, or `*`; 304 where one still holds.",
     "schema": {"type": "string"},
 }
-NOT_MODIFIED: dict[int | str, dict[str, Any]] = {
-    304: {"description": "It is as the client has it."}
+TAGGED: dict[str, Any] = {
+    "headers": {
+        "ETag": {
+            "description": "For `If-None-Match`; of a workflow, for `If-Match` too.",
+            "required": True,
+            "schema": {"type": "string"},
+        }
+    }
 }
-"""The header and its answer as OpenAPI has them."""
+CONDITIONAL: dict[int | str, dict[str, Any]] = {
+    200: TAGGED,
+    304: {"description": "It is as the client has it.", **TAGGED},
+}
+"""The headers and the answers as OpenAPI has them."""
 
 
 def tags(request: Request, header: str) -> list[str] | None:

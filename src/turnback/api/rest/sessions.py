@@ -105,6 +105,17 @@ def _session(row: SessionRow) -> dict[str, Any]:
     "/sessions",
     status_code=201,
     response_model=SessionBody,
+    responses={
+        201: {
+            "headers": {
+                "Location": {
+                    "description": "Its path.",
+                    "required": True,
+                    "schema": {"type": "string"},
+                }
+            }
+        }
+    },
     openapi_extra=body_of(CreateSession) | {"parameters": [IDEMPOTENCY_KEY]},
 )
 async def create_session(request: Request) -> Response:

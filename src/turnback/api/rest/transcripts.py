@@ -16,7 +16,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
-from turnback.api.rest.conditions import IF_NONE_MATCH, NOT_MODIFIED, is_known
+from turnback.api.rest.conditions import CONDITIONAL, IF_NONE_MATCH, is_known
 from turnback.api.rest.records import RecordBody
 from turnback.api.rest.request import (
     Body,
@@ -110,7 +110,7 @@ async def query_transcript(request: Request) -> Response:
 @router.get(
     "/sessions/{session_id}/transcript",
     response_model=TranscriptPage,
-    responses=NOT_MODIFIED,
+    responses=CONDITIONAL,
     openapi_extra={"parameters": [IF_NONE_MATCH]},
 )
 async def get_transcript(

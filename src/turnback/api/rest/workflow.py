@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.commands import CommandAnswer
-from turnback.api.rest.conditions import ANY, IF_NONE_MATCH, NOT_MODIFIED, is_known, tags
+from turnback.api.rest.conditions import ANY, CONDITIONAL, IF_NONE_MATCH, TAGGED, is_known, tags
 from turnback.api.rest.request import (
     actor_of,
     described_by,
@@ -38,7 +38,8 @@ def document(request: Request, workflow: Workflow) -> Response:
 
 
 DOCUMENT: dict[str, Any] = {
-    "responses": {200: {"content": {"application/json": {"schema": SCHEMA}}}, **NOT_MODIFIED},
+    "responses": CONDITIONAL
+    | {200: {"content": {"application/json": {"schema": SCHEMA}}, **TAGGED}},
     "openapi_extra": {"parameters": [IF_NONE_MATCH]},
 }
 """A route that answers with `document`, as OpenAPI has it."""
@@ -56,7 +57,10 @@ async def get_workflow(request: Request, session_id: str) -> Response:
     "/sessions/{session_id}/workflow",
     status_code=200,
     response_model=CommandAnswer,
-    responses={204: {"description": "The document is equal to the one at HEAD."}},
+    responses={
+        200: TAGGED,
+        204: {"description": "The document is equal to the one at HEAD.", **TAGGED},
+    },
     openapi_extra=described_by(SCHEMA)
     | {
         "parameters": [
