@@ -30,7 +30,8 @@ async def asked(server: Process, folder: Path, config: str, *options: str) -> No
     path.write_text(config)
     running = await asyncio.create_subprocess_exec(
         *(SCHEMATHESIS, "--config-file", path, "run", f"{server.url}/openapi.json"),
-        *("--checks", "all", "--suppress-health-check", "all", "--no-color"),
+        *("--checks", "all", "--exclude-checks", NOT_ASKED),
+        *("--suppress-health-check", "all", "--no-color"),
         *options,
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
@@ -52,6 +53,10 @@ async def with_a_session(server: Process) -> str:
     parameters = "".join(f'"path.{name}" = "{value}"\n' for name, value in named.items())
     return f"{CONFIG.read_text()}\n[parameters]\n{parameters}"
 
+
+NOT_ASKED = "ensure_resource_availability"
+"""What is not found may be the step or the turn that a frame or a query names; and a POST with an
+`Idempotency-Key` of before answers as before, though its session has been deleted since."""
 
 LIVE = ("--include-path-regex", "{", "--exclude-method", "DELETE", "--phases", "fuzzing")
 
