@@ -331,9 +331,11 @@ async def ran(*command: str, folder: Path, **environment: str) -> str:
 
 async def test_the_client_of_the_document_works(server: Server, tmp_path: Path) -> None:
     (program,) = blocks("python")
+    assert len([line for line in program.splitlines() if line.strip()]) <= 40
     (tmp_path / "client.py").write_text(program)
     session = await server.session()
-    printed = await ran(sys.executable, "client.py", server.url, session, folder=tmp_path)
+    address = f"{server.url.replace('http', 'ws', 1)}/sessions/{session}/ws"
+    printed = await ran(sys.executable, "client.py", address, folder=tmp_path)
     steps = (await server.http.get(f"/sessions/{session}/steps")).json()["steps"]
     first = [step for step in steps if step["turn_id"] == steps[0]["turn_id"]]
     assert len(first) < len(steps)
