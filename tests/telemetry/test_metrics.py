@@ -18,6 +18,7 @@ from wire import Client
 from turnback.core import errors
 from turnback.core.principal import LOCAL
 from turnback.sessions.broadcast import Reply, Subscriber
+from turnback.sessions.commands import Asked, Stop
 from turnback.telemetry import metrics
 
 
@@ -184,7 +185,9 @@ async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: 
     hold = asyncio.Event()
     held = [asyncio.create_task(actor._enqueue(hold.wait)) for actor in actors]
     await asyncio.sleep(0.01)
-    waiting = [asyncio.create_task(a.refresh()) for a in (actors[0], actors[1], actors[1])]
+    stop = Asked(Stop(), LOCAL)
+    waiting = [asyncio.create_task(a.ask(stop)) for a in (actors[0], actors[1], actors[1])]
+    waiting += [asyncio.create_task(a.refresh()) for a in actors]  # no commands
     for actor, frames in zip(actors, (1, 2), strict=True):
         actor.hub.join(Subscriber(lambda message: "frame", frames=9, size=99))
         for _ in range(frames):

@@ -93,6 +93,16 @@ class Run:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
+@dataclass(slots=True, eq=False)
+class Queued:
+    """Something that waits for its turn, and who asked for it."""
+
+    act: Callable[[], Awaitable[Any]]
+    answer: asyncio.Future[Any]
+    asker: context.Ids
+    is_command: bool
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """The session as it is at one instant: what a snapshot frame is made of.
@@ -140,10 +150,9 @@ class Actor:
         self._settings = settings
         self._agent = Principal("agent", principal.project_id)
         self._start = start
-        self._queue: asyncio.Queue[
-            tuple[Callable[[], Awaitable[Any]], asyncio.Future[Any], context.Ids]
-        ]
-        self._queue = asyncio.Queue()
+        self._queue: asyncio.Queue[Queued] = asyncio.Queue()
+        self._newest: Queued | None = None  # in the queue
+        self._commands = 0  # in the queue
         self._tasks: set[asyncio.Task[None]] = set()
         self._spawn(self._serve(), f"session {key.id}")
         self._acting = False
@@ -181,7 +190,7 @@ class Actor:
         `QueueFull`, `DatabaseUnavailable`; then nothing has changed. Cancelling the caller does
         not cancel the command.
         """
-        if self._queue.qsize() >= self._settings.command_queue:
+        if self._commands >= self._settings.command_queue:
             raise QueueFull(
                 f"{self._settings.command_queue} commands wait for this session already; "
                 "try again in a moment"
@@ -189,20 +198,20 @@ class Actor:
         began = perf_counter()
         if isinstance(asked.command, Delete):
             await self._end_run()
-        done: Done = await self._enqueue(lambda: self._perform(asked))
+        done: Done = await self._enqueue(lambda: self._perform(asked), is_command=True)
         metrics.COMMAND_SECONDS.observe(perf_counter() - began)
         return done
 
     async def refresh(self) -> None:
         """Read the session again if memory is doubted, and end a run that nobody holds."""
-        await self._enqueue(self._fresh)
+        await self._together(self._fresh)
 
     async def catch_up(self) -> None:
         """Memory as the database has it at this moment, whether a wake-up has told of it or not.
 
         Raises `SessionNotFound`, `DatabaseUnavailable`.
         """
-        await self._enqueue(self._present)
+        await self._together(self._present)
 
     async def append(self, run: Run, step_id: str, draft: StepDraft) -> None:
         """Make the run's next step durable; with an end reason, its last.
@@ -274,7 +283,7 @@ class Actor:
     @property
     def waiting(self) -> int:
         """How many commands wait."""
-        return self._queue.qsize()
+        return self._commands
 
     @property
     def unheld(self) -> bool:
@@ -328,7 +337,7 @@ class Actor:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         while not self._queue.empty():
-            _, answer, _ = self._queue.get_nowait()
+            answer = self._queue.get_nowait().answer
             if not answer.done():
                 answer.set_exception(_left())
 
@@ -341,23 +350,43 @@ class Actor:
 
     # -- the queue
 
-    async def _enqueue(self, act: Callable[[], Awaitable[Any]]) -> Any:
+    async def _enqueue(self, act: Callable[[], Awaitable[Any]], *, is_command: bool = False) -> Any:
+        return await self._put(act, is_command=is_command).answer
+
+    async def _together(self, read: Callable[[], Awaitable[None]]) -> None:
+        """Do `read` in its turn, once for all who ask for it with nothing asked in between.
+
+        However many read at once, a command waits for one of them.
+        """
+        newest = self._newest
+        if newest is None or newest.act != read or self._closed:
+            newest = self._put(read)
+        await asyncio.shield(newest.answer)
+
+    def _put(self, act: Callable[[], Awaitable[Any]], *, is_command: bool = False) -> Queued:
         if self._closed:
             raise _left()
         self.touch()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._queue.put_nowait((act, answer, context.ids()))
-        return await answer
+        self._newest = Queued(act, answer, context.ids(), is_command)
+        self._commands += is_command
+        self._queue.put_nowait(self._newest)
+        return self._newest
 
     async def _serve(self) -> None:
         while True:
-            act, answer, asker = await self._queue.get()
-            context.enter({**asker, "session": self.key.id})
+            queued = await self._queue.get()
+            if queued is self._newest:
+                self._newest = None
+            self._commands -= queued.is_command
+            answer = queued.answer
+            context.enter({**queued.asker, "session": self.key.id})
             self._acting = True
             try:
-                result = await act()
+                result = await queued.act()
             except asyncio.CancelledError:
-                answer.cancel()
+                if not answer.done():
+                    answer.set_exception(_cut_off())
                 raise
             except Exception as error:
                 if isinstance(error, DatabaseUnavailable) and unreachable(error):
@@ -623,6 +652,15 @@ class Actor:
             reached=False,
             in_doubt=True,
         ) from error
+
+
+def _cut_off() -> DatabaseUnavailable:
+    return DatabaseUnavailable(
+        "The session left memory while this was being done, and whether it was saved is not known; "
+        "look at the session before you try again",
+        reached=True,
+        in_doubt=True,
+    )
 
 
 def _left() -> QueueFull:
