@@ -7,6 +7,7 @@ import itertools
 import logging
 import os
 import shutil
+import signal
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +35,15 @@ def _only_warnings() -> None:
     """A line for each request would take more time than the request."""
     quiet = structlog.make_filtering_bound_logger(logging.WARNING)
     structlog.configure(wrapper_class=quiet)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_are_heard() -> None:
+    """A job in the background ignores SIGINT, one under nohup SIGHUP; the services that the tests
+    start would inherit that. A handler that does nothing is as good here, and not inherited."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture
