@@ -106,7 +106,12 @@ class World:
             connect_timeout=settings.db_connect_timeout,
             statement_timeout=settings.db_statement_timeout,
         )
-        dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
+        dao = Dao(
+            database,
+            node_id=new_id(),
+            max_redo_depth=settings.max_redo_depth,
+            directory_cache=settings.directory_cache,
+        )
         try:
             await dao.leases.hold()
             yield Store(url, settings, dao)

@@ -39,7 +39,12 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
             connect_timeout=settings.db_connect_timeout,
             statement_timeout=settings.db_statement_timeout,
         )
-        dao = Dao(database, node_id=new_id(), max_redo_depth=settings.max_redo_depth)
+        dao = Dao(
+            database,
+            node_id=new_id(),
+            max_redo_depth=settings.max_redo_depth,
+            directory_cache=settings.directory_cache,
+        )
         sessions = Sessions(dao, settings)
         watching = asyncio.create_task(metrics.watch_loop())
         try:

@@ -139,6 +139,8 @@ class Settings(BaseSettings):
     """Sessions in memory at once."""
     snapshot_cache: Positive = 64
     """Workflows kept in memory for each of them."""
+    directory_cache: Positive = 100_000
+    """Sessions of which a process remembers where they are stored, live or not."""
     request_ttl: Seconds = 86_400.0
     """How long a `requestId` and its answer are remembered."""
     idempotency_ttl: Seconds = 86_400.0

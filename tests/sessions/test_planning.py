@@ -29,7 +29,7 @@ SETTINGS = Settings(max_steps=10)
 async def memory(fresh_database: str) -> AsyncIterator[Memory]:
     """A session with a limit of its own, as just read."""
     database = await Database.open(fresh_database, size=2, connect_timeout=5, statement_timeout=10)
-    dao = Dao(database, node_id=new_id(), max_redo_depth=3)
+    dao = Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=100)
     key = await dao.create(
         LOCAL,
         session_id=new_id(),

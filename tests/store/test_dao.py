@@ -51,7 +51,7 @@ async def database(fresh_database: str) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def dao(database: Database) -> Dao:
-    return Dao(database, node_id=new_id(), max_redo_depth=3)
+    return Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=100)
 
 
 async def create(dao: Dao, *, workflow: Workflow = EMPTY, name: str = "Orders") -> SessionKey:
@@ -383,3 +383,13 @@ async def test_events_older_than_the_days_kept_are_dropped_too(
             "update session_events set created_at = now() - interval '8 days' where event_seq = 1"
         )
     assert await dao.trim(key, keep=100, days=7) == 1
+
+
+async def test_where_sessions_are_is_remembered_of_so_many_and_found_again(
+    database: Database,
+) -> None:
+    dao = Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=2)
+    made = [await create(dao) for _ in range(4)]
+    found = [await dao.key(LOCAL, key.id) for key in (*made, made[0])]
+    assert found == [*made, made[0]]
+    assert len(dao._directory) == 2

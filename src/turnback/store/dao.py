@@ -7,6 +7,7 @@ The reads of a session begin at `key`, the one place that says whether a princip
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -171,10 +172,13 @@ class Dao:
     `leases` say which process carries which run, `wakeups` tell the others what was committed.
     """
 
-    def __init__(self, database: Database, *, node_id: str, max_redo_depth: int) -> None:
+    def __init__(
+        self, database: Database, *, node_id: str, max_redo_depth: int, directory_cache: int
+    ) -> None:
         self._db = database
         self._max_redo_depth = max_redo_depth
-        self._directory: dict[str, tuple[str, SessionKey]] = {}
+        self._directory_cache = directory_cache
+        self._directory: OrderedDict[str, tuple[str, SessionKey]] = OrderedDict()
         self.node_id = node_id
         self.leases = Leases(database, node_id=node_id)
         self.wakeups = Wakeups(database, node_id=node_id)
@@ -199,6 +203,8 @@ class Dao:
                 raise SessionNotFound("Agent not found")
             known = (row["project_id"], SessionKey(row["root_id"], session_id))
             self._directory[session_id] = known
+            while len(self._directory) > self._directory_cache:
+                self._directory.popitem(last=False)
         project_id, key = known
         if project_id != principal.project_id:
             raise SessionNotFound("Agent not found")
