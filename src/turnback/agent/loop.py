@@ -56,7 +56,9 @@ __all__ = [
 log = structlog.get_logger(__name__)
 
 EVENTS_AHEAD = 64  # of a model's stream that wait while the consumer commits
-MOST_TOKENS = 2**52  # counted for one call; a provider that says more is not believed
+# Counted for one call; a provider that says more is not believed. Millions of them still have a
+# sum that a database's whole number holds.
+MOST_TOKENS = 2**40
 CLOSE_GRACE = 2.0  # seconds that a cancelled model call or tool has to clean up
 
 ERROR = "[ERROR] "
