@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from copy import deepcopy
@@ -393,6 +394,41 @@ async def test_a_killed_process_that_carried_no_run_harms_none(
                 assert [s["content"] for s in one.path] == ["work", "half, whole"]
                 await back.wait(lambda f: f.get("eventSeq") == last_seq(one))
                 assert two.durable + back.durable == one.durable
+
+
+@pytest.mark.kill
+async def test_whoever_waits_for_a_run_is_answered_when_its_process_drains_and_the_other_goes_on(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    provider.will([text("half"), Pause()], [text("again")])
+    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    async with (
+        process(tmp_path, fresh_database, drain_timeout=0.5, **model) as first,
+        serving(fresh_database, poll_interval=NEVER, **model) as second,
+    ):
+        session = await first.session()
+        async with first.connect(session) as one, second.connect(session) as two:
+            await one.snapshot()
+            await two.snapshot()
+            prompt = {"type": "WsClientPromptCommand", "content": "work", "requestId": "r"}
+            path = f"/sessions/{session}/commands?wait=end"
+            waiting = [asyncio.create_task(first.http.post(path, json=prompt))]
+            await one.wait(streaming)
+            waiting.append(asyncio.create_task(second.http.post(path, json=prompt)))
+            busy = [await on.ask("Prompt", content="too") for on in (one, two)]
+            assert [answer["code"] for answer in busy] == ["busy", "busy"]
+            first.send(signal.SIGTERM)
+            here, there = [await answer for answer in waiting]
+            assert (here.status_code, there.status_code) == (200, 200)
+            assert here.json() == there.json()
+            assert here.json()["events"][-2]["step"]["endReason"] == "interrupted"
+            assert await one.until_closed() == 1012
+            assert await first.end() == 0
+            await two.prompt("go on")
+            assert [s["content"] for s in two.path][-2:] == ["go on", "again"]
+            assert two.durable[: len(one.durable)] == one.durable
+            told_once(two.durable)
+            await check_agreement(second, session, two, fresh_database)
 
 
 @pytest.mark.case(23)
