@@ -6,13 +6,13 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from connected import connected
+from connected import connected, unread
 from processes import Process, eventually, process
 from scrape import scrape
 from websockets.asyncio.client import ClientConnection, connect
@@ -22,6 +22,7 @@ from whole import told_once
 from wire import Client
 
 MB = 2**20
+Flood = Callable[[bytes], Awaitable[None]]
 LARGE = 4 * MB  # of the workflow
 LIMIT = 32 * MB  # of what may wait for one reader
 CUT_WITHIN = 20.0
@@ -193,6 +194,65 @@ async def test_a_client_that_floods_and_does_not_read_is_cut(
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
             assert memory(server) - before < LIMIT
+            await client.prompt("add a CSVFileScan")
+
+
+@asynccontextmanager
+async def mute(server: Process, session: str) -> AsyncIterator[Flood]:
+    """A socket by hand that reads nothing at all, not even what a library answers by itself."""
+    host, port = server.url.removeprefix("http://").split(":")
+    there = socket.socket()
+    there.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    there.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(there, (host, int(port)))
+    own = there.getsockname()[1]
+
+    async def flood(data: bytes) -> None:
+        await loop.sock_sendall(there, data)
+        await eventually(lambda: not unread(server.url, own))
+
+    try:
+        await flood(
+            f"GET /sessions/{session}/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
+            "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode()
+        )
+        yield flood
+        assert connected(server.url, own)
+    finally:
+        there.close()
+
+
+async def test_pings_whose_answers_nobody_takes_take_no_room(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    ping = b"\x89\xfd\0\0\0\0" + b"x" * 125
+    async with process(tmp_path, fresh_database, ws_ping_interval=600.0) as server:
+        session = await server.session()
+        async with server.connect(session) as client, mute(server, session) as flood:
+            await client.snapshot()
+            await flood(ping * 10_000)
+            before = memory(server)
+            for _ in range(12):
+                await flood(ping * 10_000)
+            assert memory(server) - before < LIMIT / 4
+            await client.prompt("add a CSVFileScan")
+
+
+async def test_a_message_in_tiny_pieces_takes_no_more_room_than_it_is_long(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    piece = b"\x00\x82\0\0\0\0xy"
+    async with process(tmp_path, fresh_database, ws_ping_interval=600.0) as server:
+        session = await server.session()
+        async with server.connect(session) as client, mute(server, session) as flood:
+            await client.snapshot()
+            await flood(b"\x01\x81\0\0\0\0x" + piece * 10_000)
+            before = memory(server)
+            for _ in range(30):
+                await flood(piece * 10_000)
+            assert memory(server) - before < LIMIT / 4
             await client.prompt("add a CSVFileScan")
 
 

@@ -19,6 +19,8 @@ from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import Frame
+from websockets.protocol import State
 
 from turnback.settings import Settings
 
@@ -144,6 +146,10 @@ class HttpProtocol(H11Protocol):
 class WebSocketProtocol(WebSocketsSansIOProtocol):
     """A socket. The app finds it in its scope, by `socket_of`, and may send through it directly."""
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._pong: list[bytes] = []
+
     async def run_asgi(self) -> None:
         """The app's whole life of one socket."""
         self.scope["extensions"][EXTENSION] = self  # type: ignore[assignment]
@@ -180,6 +186,31 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         """No pong has come. The app may be waiting for this very peer to read."""
         super().keepalive_timeout()
         self._cut_soon()
+
+    def handle_cont(self, event: Frame) -> None:
+        """A message goes on. However small its pieces are, it takes as much room as it is long."""
+        [begun] = self.frames
+        message = begun if isinstance(begun, bytearray) else bytearray(begun)
+        message += event.data
+        self.frames = [message]  # type: ignore[list-item]
+        if event.fin:
+            self.send_receive_event_to_app()
+
+    def handle_ping(self) -> None:
+        """Answer. A peer that is behind gets its newest answer when it has caught up.
+
+        That is enough (RFC 6455, 5.5.3); what it has not taken yet must not grow with its pings.
+        """
+        if self.writable.is_set() or self.conn.state is not State.OPEN:
+            super().handle_ping()
+        else:
+            self._pong = self.conn.data_to_send()[-1:] or self._pong
+
+    def resume_writing(self) -> None:
+        """The peer has caught up."""
+        self.transport.writelines(self._pong)
+        self._pong = []
+        super().resume_writing()
 
     def send_receive_event_to_app(self) -> None:
         """A message is whole: text must be UTF-8."""
