@@ -13,6 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 from agreement import idle, last_seq
+from flaky import flaky
 from held import row_of
 from processes import command, eventually, process
 from scripted_provider import HANG, Pause, ScriptedProvider, text
@@ -160,3 +161,26 @@ async def test_a_prompt_that_is_being_saved_at_the_signal_is_not_left_running(
         assert client.path[-1]["endReason"] == "interrupted"
     rows = await check_whole(fresh_database)
     assert [row["state"] for row in rows["sessions"]] == ["AVAILABLE"]
+
+
+async def test_whoever_still_waits_for_the_database_at_the_end_is_told_that_it_is_the_end(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with (
+        flaky(fresh_database, tmp_path) as wire,
+        process(tmp_path, wire.url, drain_timeout=0.5) as server,  # which looks at what was logged
+    ):
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            wire.fall_silent()
+            renamed = server.http.patch(f"/sessions/{session}", json={"name": "too late"})
+            waiting = asyncio.create_task(renamed)
+            async with server.connect(session) as late:
+                await asyncio.sleep(0.2)
+                server.send(signal.SIGTERM)
+                assert await client.until_closed() == 1012
+                assert await late.until_closed() == 1012
+                answer = await waiting
+                assert (answer.status_code, answer.json()["code"]) == (503, "draining")
+                assert await server.end() == 0

@@ -6,6 +6,7 @@ The outermost of our middleware. A request's id is the proxy's, where it sends a
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import suppress
 from time import perf_counter
@@ -16,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnback.api.problems import problem
-from turnback.core.errors import TurnbackError
+from turnback.core.errors import Draining, TurnbackError
 from turnback.store.ids import new_id
 from turnback.telemetry import context
 
@@ -54,11 +55,17 @@ class Requests:
             await self._app(scope, receive, sending)
         except ClientDisconnect:
             pass  # it hung up before it had said everything
+        except asyncio.CancelledError:
+            # The server's time to end is up, and with it the request's, which is its own task.
+            log.info("request cut off by the end", **_named(scope))
+            if not started or scope["type"] == "websocket":
+                await _answer(scope, sending, Draining("The server is going down"), code=1012)
         except Exception as error:
             if started and scope["type"] == "http":  # the server cuts it off, and logs this
                 raise
             log.error("request failed", **_named(scope), exc_info=error)
-            await _answer(scope, sending)
+            failed = TurnbackError("Something went wrong on the server")
+            await _answer(scope, sending, failed, code=1011)
         else:
             took = round((perf_counter() - began) * 1000, 1)
             log.debug("request", **_named(scope), status=status, ms=took)
@@ -76,12 +83,12 @@ def _named(scope: Scope) -> dict[str, str]:
     return {"method": scope.get("method", "WS"), "route": getattr(route, "path", "none")}
 
 
-async def _answer(scope: Scope, send: Send) -> None:
+async def _answer(scope: Scope, send: Send, error: TurnbackError, *, code: int) -> None:
+    """Answer a request with the error's problem; a socket is closed with `code`."""
     if scope["type"] == "websocket":
         with suppress(RuntimeError, OSError):  # it may be closed
-            await send({"type": "websocket.close", "code": 1011, "reason": TurnbackError.code})
+            await send({"type": "websocket.close", "code": code, "reason": error.code})
         return
-    error = TurnbackError("Something went wrong on the server")
     headers = [(b"content-type", b"application/problem+json")]
     await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": orjson.dumps(problem(error))})
