@@ -181,6 +181,8 @@ class Settings(BaseSettings):
     """How long its answer may take, before its socket is closed."""
     handshake_timeout: Seconds = 10.0
     """How long a connection may take to say what it wants, before it is cut."""
+    keep_alive_timeout: Seconds = 75.0
+    """How long a connection is kept between two REST requests: longer than its other end does."""
     replay_events: Positive = 1_000
     """Frames that `?since=` brings at most; beyond that a snapshot is cheaper, and sent instead."""
     replay_size: Bytes = 8_000_000

@@ -49,6 +49,8 @@ def options(settings: Settings) -> dict[str, Any]:
             body_timeout=settings.body_timeout,
             answer_timeout=settings.answer_timeout,
         ),
+        # A proxy or client that keeps it for as long sends into one that is just being closed.
+        "timeout_keep_alive": settings.keep_alive_timeout,
         "ws": WebSocketProtocol,
         "ws_max_size": settings.ws_max_size,
         "ws_ping_interval": settings.ws_ping_interval,
