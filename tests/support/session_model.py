@@ -324,6 +324,11 @@ class Model:
         last = self.now.seq
         assert self.keeping is None, "half of a commit"
         free = {mark.seq: mark for mark in self.marks if mark.seq > since}
+        # A request that was sent before may be what was carried out, its answer lost.
+        begun: dict[str, int] = {}
+        for sent in commands:
+            if sent.kind != "Stop" and (request_id := sent.fields.get("requestId")) is not None:
+                sent.lo = begun[request_id] = min(sent.lo, begun.get(request_id, sent.lo))
         for sent in commands:
             sent.hi = last if sent.hi is None else sent.hi
             assert sent.lo <= sent.hi <= last, sent

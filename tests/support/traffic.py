@@ -148,7 +148,8 @@ class Peer:
         if UNKNOWN in sent.answer.get("error", ""):
             sent.answer = None
         self.take_until(end)
-        sent.hi = self.view.seq if self.v1 else None
+        # What is in doubt may still be found to have been done.
+        sent.hi = self.view.seq if self.v1 and sent.answer is not None else None
 
 
 class Traffic:
