@@ -176,11 +176,15 @@ async def test_whoever_still_waits_for_the_database_at_the_end_is_told_that_it_i
             wire.fall_silent()
             renamed = server.http.patch(f"/sessions/{session}", json={"name": "too late"})
             waiting = asyncio.create_task(renamed)
+            reading = asyncio.create_task(server.http.get(f"/sessions/{session}/workflow"))
             async with server.connect(session) as late:
                 await asyncio.sleep(0.2)
                 server.send(signal.SIGTERM)
                 assert await client.until_closed() == 1012
                 assert await late.until_closed() == 1012
                 answer = await waiting
+                assert (answer.status_code, answer.json()["code"]) == (503, "database_unavailable")
+                assert answer.json()["data"]["in_doubt"] is True
+                answer = await reading
                 assert (answer.status_code, answer.json()["code"]) == (503, "draining")
                 assert await server.end() == 0

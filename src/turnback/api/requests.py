@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from turnback.api.problems import problem
-from turnback.core.errors import Draining, TurnbackError
+from turnback.core.errors import DatabaseUnavailable, Draining, TurnbackError
 from turnback.store.ids import new_id
 from turnback.telemetry import context
 
@@ -59,7 +59,7 @@ class Requests:
             # The server's time to end is up, and with it the request's, which is its own task.
             log.info("request cut off by the end", **_named(scope))
             if not started or scope["type"] == "websocket":
-                await _answer(scope, sending, Draining("The server is going down"), code=1012)
+                await _answer(scope, sending, _cut_off(scope), code=1012)
         except Exception as error:
             if started and scope["type"] == "http":  # the server cuts it off, and logs this
                 raise
@@ -81,6 +81,18 @@ def _named(scope: Scope) -> dict[str, str]:
     """What was asked for: the route as it is written, since a path may hold anything."""
     route = scope.get("route")
     return {"method": scope.get("method", "WS"), "route": getattr(route, "path", "none")}
+
+
+def _cut_off(scope: Scope) -> TurnbackError:
+    """What is said of a request that was under way: one that changes something is in doubt."""
+    if scope.get("method", "GET") in ("GET", "HEAD"):
+        return Draining("The server is going down")
+    return DatabaseUnavailable(
+        "The server is going down, and whether this was saved is not known; look before you try "
+        "again",
+        reached=True,
+        in_doubt=True,
+    )
 
 
 async def _answer(scope: Scope, send: Send, error: TurnbackError, *, code: int) -> None:

@@ -368,6 +368,7 @@ class Actor:
             raise _left()
         self.touch()
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(lambda f: f.cancelled() or f.exception())  # its asker may be gone
         self._newest = Queued(act, answer, context.ids(), is_command)
         self._commands += is_command
         self._queue.put_nowait(self._newest)
