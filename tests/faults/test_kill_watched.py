@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from agreement import check_agreement, idle, last_seq
+from agreement import check_agreement, last_seq, state
 from processes import Process, eventually, process
 from serving import Server, serving
 from whole import check_whole, told_once
@@ -52,9 +52,15 @@ class Watched(Witness):
                 assert await watcher.until_closed() == 4410
                 told_once(watcher.durable)
                 continue
-            await idle(watcher)
-            revision = there.json()["revision"]
-            await eventually(lambda w=watcher, r=revision: last_seq(w) >= r)
+
+            async def over(session: str = session, watcher: Client = watcher) -> bool:
+                found = (await self._other.http.get(f"/sessions/{session}")).json()
+                return bool(
+                    found["state"] == "AVAILABLE" and found["revision"] == last_seq(watcher)
+                )
+
+            await eventually(over)
+            assert state(watcher) == "AVAILABLE"
             assert watcher.closed is None
             seen = {frame["eventSeq"]: frame for frame in watcher.durable}
             assert list(seen) == list(range(min(seen, default=1), max(seen, default=0) + 1))
