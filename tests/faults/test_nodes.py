@@ -54,7 +54,7 @@ async def pair(url: str, **settings: Any) -> AsyncIterator[tuple[Server, Server,
             connection = await asyncpg.connect(asyncpg_dsn(url))
             count = await connection.fetchval(
                 "select count(*) from pg_stat_activity where datname = current_database() "
-                "and application_name = 'turnback wakeups' and query ilike 'listen%'"
+                "and application_name = 'turnback wakeups' and query ~* '^(listen|select pg_n)'"
             )
             await connection.close()
             return bool(count == 2)
