@@ -49,6 +49,13 @@ def test_the_blobs_since_a_version_complete_its_own(
     assert assemble(after.hash, both).encoded() == after.encoded()
 
 
+def test_a_bucket_that_an_edit_empties_is_no_new_blob_where_another_was_empty() -> None:
+    operator = {"operatorID": "a", "operatorType": "Filter"}
+    before = make(EMPTY, {"op": "addOperator", "operator": operator})
+    after = make(before, {"op": "removeOperator", "operatorID": "a"})
+    assert not after.blobs(since=before).keys() & before.blobs().keys()
+
+
 @several
 @given(workflows(), edit_lists())
 def test_versions_of_one_assembly_share_what_they_have_in_common(
