@@ -150,7 +150,11 @@ class Store:
     async def actor(self, key: SessionKey, start: Starter) -> AsyncIterator[Actor]:
         """The live session; `start` carries its runs."""
         actor = await Actor.open(
-            dao=self.dao, principal=LOCAL, settings=self.settings, session_id=key.id, start=start
+            dao=self.dao,
+            project_id=LOCAL.project_id,
+            settings=self.settings,
+            session_id=key.id,
+            start=start,
         )
         try:
             yield actor

@@ -50,7 +50,7 @@ async def edit_as(server: Server, client: Client, who: str, *edits: Frame) -> st
     actor = await server.app.state.sessions.get(LOCAL, session)
     head = actor.memory.tree.head.step_id
     command = EditWorkflow(head, EDITS.validate_python(edits))
-    done = await actor.ask(Asked(command, Principal(who, LOCAL.project_id)))
+    done = await actor.ask(Asked(command, Principal(who, LOCAL.project_id, credential=None)))
     await client.wait(lambda f: is_head(f) and f["headId"] == done.head_id)
     assert done.turn_id is not None
     return done.turn_id

@@ -39,7 +39,7 @@ async def memory(fresh_database: str) -> AsyncIterator[Memory]:
         now=datetime.now(UTC),
         settings={"max_steps": 5},
     )
-    memory = Memory(dao=dao, principal=LOCAL, settings=SETTINGS, key=key)
+    memory = Memory(dao=dao, service=LOCAL, settings=SETTINGS, key=key)
     memory.adopt(await memory.read())
     yield memory
     await database.close()

@@ -234,7 +234,7 @@ async def test_a_request_id_and_a_turn_key_are_taken_once(dao: Dao) -> None:
     assert answered is not None
     assert (answered.fingerprint, answered.answer) == (b"print", {"headId": "h"})
     assert (await dao.session(LOCAL, key.id)).name == "A"
-    assert await dao.answered(Principal("another", "local"), key, "r1") is None
+    assert await dao.answered(Principal("another", "local", credential=None), key, "r1") is None
 
     first = tree.edit(ids(), EMPTY.hash, key="once", by="local")
     revision = (await dao.session(LOCAL, key.id)).revision
@@ -268,7 +268,7 @@ async def test_whether_a_commit_was_made_can_be_looked_up(dao: Dao) -> None:
 
 async def test_a_session_of_another_project_is_not_there(dao: Dao) -> None:
     key = await create(dao)
-    stranger = Principal("local", "elsewhere")
+    stranger = Principal("local", "elsewhere", credential=None)
     for reading in (dao.key, dao.session, dao.load):
         with pytest.raises(SessionNotFound, match="Agent not found"):
             await reading(stranger, key.id)

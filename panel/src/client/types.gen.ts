@@ -361,14 +361,15 @@ export type WsServerHeadChangeEvent = {
   eventSeq: number;
 };
 
-/** The session has another name, model or settings, is archived or not, or is deleted. */
+/** The session has another name, model, settings, visibility or grants, is archived or not, or is deleted. */
 export type WsServerSessionEvent = {
   type: "WsServerSessionEvent";
-  change: "name" | "archived" | "model" | "settings" | "deleted";
+  change: "name" | "archived" | "model" | "settings" | "visibility" | "grants" | "deleted";
   name?: string | null;
   archived?: boolean | null;
   model?: string | null;
   settings?: ChangedRunSettings | null;
+  visibility?: "project" | "private" | null;
   eventSeq: number;
 };
 

@@ -79,7 +79,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
                 | plus
             )
-        case SessionChanged(change, name, archived, model, settings):
+        case SessionChanged(change, name, archived, model, settings, visibility):
             if not v1:
                 return None
             values = {
@@ -87,6 +87,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 "archived": archived,
                 "model": model,
                 "settings": None if settings is None else run_settings(settings),
+                "visibility": visibility,
             }
             said = {key: value for key, value in values.items() if value is not None}
             return {"type": "WsServerSessionEvent", "change": change} | said | plus

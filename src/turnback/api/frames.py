@@ -461,14 +461,17 @@ class WsServerDeltaEvent(_Frame):
 
 
 class WsServerSessionEvent(_Frame):
-    """The session has another name, model or settings, is archived or not, or is deleted."""
+    """The session has another name, model, settings, visibility or grants, is archived or not, or
+    is deleted.
+    """
 
     type: Literal["WsServerSessionEvent"]
-    change: Literal["name", "archived", "model", "settings", "deleted"]
+    change: Literal["name", "archived", "model", "settings", "visibility", "grants", "deleted"]
     name: str | None = None
     archived: bool | None = None
     model: str | None = None
     settings: ChangedRunSettings | None = None
+    visibility: Literal["project", "private"] | None = None
     eventSeq: int
 
 

@@ -102,7 +102,9 @@ class _Connection:
             await self._run()
 
     async def _run(self) -> None:
-        subscriber, revision = self._actor.join(partial(encode.text, v1=self._v1))
+        subscriber, revision = self._actor.join(
+            partial(encode.text, v1=self._v1), principal=self._principal
+        )
         tasks: list[asyncio.Task[Any]] = []
         try:
             writing = asyncio.create_task(self._write(await self._opening(revision), subscriber))
@@ -279,7 +281,7 @@ class _Connection:
         if asked.request_id is not None:
             context.bind(command=asked.request_id)
         try:
-            actor = await self._sessions.get(self._principal, self._actor.key.id)
+            actor = await self._sessions.again(self._actor)
             done = await actor.ask(asked)
         except TurnbackError as error:
             log.debug("command refused", kind=type(asked.command).__name__, code=error.code)

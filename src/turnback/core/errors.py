@@ -9,9 +9,11 @@ what a program needs (never a secret, never bytes of another session).
         Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, ConfirmationRequired,
         RequestConflict,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
-        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets
+        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
+        NotAllowed
       NotFound             in the words for what does not exist
-        SessionNotFound, UnknownTurn, UnknownStep
+        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey
+      Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
         InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused
@@ -181,6 +183,20 @@ class TooManySockets(Refusal):
     status = 429
 
 
+class NotAllowed(Refusal):
+    """The caller may know of it and lacks the right (protocol.md 4); data: `right`."""
+
+    code = "not_allowed"
+    status = 403
+
+
+class Unauthenticated(TurnbackError):
+    """No credential, or one that is not known, expired or revoked."""
+
+    code = "unauthenticated"
+    status = 401
+
+
 class NotFound(TurnbackError):
     """What was named does not exist, or the caller may not know of it."""
 
@@ -204,6 +220,12 @@ class UnknownStep(NotFound):
     """No such step reachable from this session."""
 
     code = "unknown_step"
+
+
+class UnknownKey(NotFound):
+    """No such API key in this project."""
+
+    code = "unknown_key"
 
 
 class BadInput(TurnbackError):

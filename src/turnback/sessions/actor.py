@@ -28,7 +28,7 @@ from turnback.core.errors import (
     SessionNotFound,
     TurnbackError,
 )
-from turnback.core.principal import Principal
+from turnback.core.principal import Principal, service_of
 from turnback.core.run_settings import RunSettings
 from turnback.core.tree import (
     State,
@@ -52,6 +52,7 @@ from turnback.sessions.commands import (
     Delete,
     Done,
     Stop,
+    right_of,
 )
 from turnback.sessions.memory import Memory, Reading
 from turnback.sessions.planning import Planner
@@ -137,18 +138,18 @@ class Actor:
     """One live session. Made by `Actor.open`; its coroutines may be called from any task."""
 
     def __init__(
-        self, *, dao: Dao, principal: Principal, settings: Settings, key: SessionKey, start: Starter
+        self, *, dao: Dao, service: Principal, settings: Settings, key: SessionKey, start: Starter
     ) -> None:
         self.key = key
+        self.project_id = service.project_id
         self.hub = Hub()
         self.run: Run | None = None
         self.draining = False
         self.deleted = False
         self.touched = asyncio.get_running_loop().time()
         self._dao = dao
-        self._owner = principal
         self._settings = settings
-        self._agent = Principal("agent", principal.project_id)
+        self._service = service
         self._start = start
         self._queue: asyncio.Queue[Queued] = asyncio.Queue()
         self._newest: Queued | None = None  # in the queue
@@ -161,19 +162,22 @@ class Actor:
         self._settled_doubts = 0  # those that it has been read again for
         self._away = False  # the database could not be reached, and subscribers have been told
         self._told = -1  # the last revision that subscribers have been told of
-        self.memory = Memory(dao=dao, principal=principal, settings=settings, key=key)
+        self.memory = Memory(dao=dao, service=service, settings=settings, key=key)
         self._planner = Planner(self.memory, settings, node_id=dao.node_id)
 
     @classmethod
     async def open(
-        cls, *, dao: Dao, principal: Principal, settings: Settings, session_id: str, start: Starter
+        cls, *, dao: Dao, project_id: str, settings: Settings, session_id: str, start: Starter
     ) -> Actor:
-        """Load a session. A run whose holder is gone is ended as `interrupted` on the way.
+        """Load a session of this project, as the service.
+
+        A run whose holder is gone is ended as `interrupted` on the way.
 
         Raises `SessionNotFound`, `DatabaseUnavailable`.
         """
-        key = await dao.key(principal, session_id)
-        actor = cls(dao=dao, principal=principal, settings=settings, key=key, start=start)
+        service = service_of(project_id)
+        key = await dao.key(service, session_id)
+        actor = cls(dao=dao, service=service, settings=settings, key=key, start=start)
         try:
             await actor.refresh()
         except BaseException:
@@ -186,10 +190,12 @@ class Actor:
     async def ask(self, asked: Asked) -> Done:
         """Carry out a command, after those that were asked before it.
 
-        The answer comes when the command is durable. Raises the refusals of its command,
-        `QueueFull`, `DatabaseUnavailable`; then nothing has changed. Cancelling the caller does
-        not cancel the command.
+        The one way of every command, so that its right is asked here, of the live rows. The answer
+        comes when the command is durable. Raises the refusals of its command, `SessionNotFound`,
+        `NotAllowed` and `Unauthenticated` as `Dao.key` does, `QueueFull`, `DatabaseUnavailable`;
+        then nothing has changed. Cancelling the caller does not cancel the command.
         """
+        await self._dao.key(asked.principal, self.key.id, right=right_of(asked.command))
         if self._commands >= self._settings.command_queue:
             raise QueueFull(
                 f"{self._settings.command_queue} commands wait for this session already; "
@@ -233,11 +239,16 @@ class Actor:
             else:
                 return
 
-    def join(self, write: Write) -> tuple[Subscriber, int]:
-        """A subscriber whose frames `write` writes, told everything after the revision returned."""
+    def join(self, write: Write, *, principal: Principal) -> tuple[Subscriber, int]:
+        """A subscriber whose frames `write` writes, told everything after the revision returned.
+
+        It is closed when `principal` may no longer read the session.
+        """
         self.touch()
         settings = self._settings
-        subscriber = Subscriber(write, frames=settings.ws_queue, size=settings.ws_queue_size)
+        subscriber = Subscriber(
+            write, principal, frames=settings.ws_queue, size=settings.ws_queue_size
+        )
         self.hub.join(subscriber)
         return subscriber, self._told
 
@@ -464,9 +475,11 @@ class Actor:
         await self.catch_up()
         if not self.busy:
             return
-        subscriber, _ = self.join(lambda message: b"" if isinstance(message, Told) else None)
+        subscriber, _ = self.join(
+            lambda message: b"" if isinstance(message, Told) else None, principal=self._service
+        )
         try:
-            await self._enqueue(lambda: self._perform(Asked(Stop(), self._owner)))
+            await self._enqueue(lambda: self._perform(Asked(Stop(), self._service)))
             if (run := self.run) is not None:
                 await run.ended.wait()
                 return
@@ -487,7 +500,7 @@ class Actor:
             if self.run is not run:
                 raise FencedOff("This run has been ended by another process")
             plan = self._planner.step(run.fence, step_id, draft, draining=run.draining)
-            if not await self._write(plan, Asked(Stop(), self._agent)):
+            if not await self._write(plan, Asked(Stop(), self._service)):
                 await self._reload()  # says whether the step is there, or the run no longer ours
         run.step_id, run.text = new_id(), ""
         if draft.end_reason is not None:
@@ -567,7 +580,7 @@ class Actor:
             ):
                 return
             turn = self.memory.tree.running
-            if await self._write(self._planner.interruption(), Asked(Stop(), self._agent)):
+            if await self._write(self._planner.interruption(), Asked(Stop(), self._service)):
                 metrics.TAKEOVERS.inc()
                 log.warning("run taken over", session=self.key.id, turn=turn)
 

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from turnback.core.principal import Principal
 from turnback.core.tree import State
 from turnback.core.workflow import Workflow
 from turnback.store.outbox import Notice
@@ -81,6 +82,8 @@ DRAINING = Closed(1012, "the server is restarting")
 RESTORED = Closed(1012, "the database was restored; connect again")
 BEHIND = Closed(1013, "more was missed than is kept; connect again")
 DELETED = Closed(4410, "the session was deleted")
+SIGNED_OUT = Closed(4401, "the API key has expired or was revoked")
+NOT_ALLOWED = Closed(4403, "you may no longer read this session")
 EVICTED = Closed(1013, "the session has just left memory; connect again")
 
 
@@ -92,7 +95,8 @@ class Subscriber:
     to be slow.
     """
 
-    def __init__(self, write: Write, *, frames: int, size: int) -> None:
+    def __init__(self, write: Write, principal: Principal, *, frames: int, size: int) -> None:
+        self.principal = principal
         self._write = write
         self._max_frames = frames
         self._max_size = size
@@ -155,6 +159,17 @@ class Hub:
     def waiting(self) -> list[int]:
         """How many frames wait for each subscriber."""
         return [len(subscriber) for subscriber in self._subscribers]
+
+    def principals(self) -> set[Principal]:
+        """As whom they read."""
+        return {subscriber.principal for subscriber in self._subscribers}
+
+    def dismiss(self, principal: Principal, closed: Closed) -> None:
+        """Close those who read as this principal."""
+        for subscriber in tuple(self._subscribers):
+            if subscriber.principal == principal:
+                subscriber.put(closed)
+                self._subscribers.discard(subscriber)
 
     def join(self, subscriber: Subscriber) -> None:
         """Tell it everything from now on; after the end, that alone."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from turnback.core.edits import Edit
-from turnback.core.principal import Principal
+from turnback.core.principal import Principal, Right, Visibility
 from turnback.core.run_settings import RunSettingsChange
 from turnback.core.workflow import Workflow
 
@@ -87,6 +88,24 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Share:
+    """Let a principal do this with the session, in place of what was granted to it before.
+
+    No rights: its grant is taken back.
+    """
+
+    principal_id: str
+    rights: frozenset[Right]
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Show the session to everyone with a role in its project, or to its owner alone."""
+
+    visibility: Visibility
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Out of every list, at once."""
 
@@ -101,8 +120,31 @@ Command = (
     | EditWorkflow
     | PutWorkflow
     | Change
+    | Share
+    | Show
     | Delete
 )
+
+
+def right_of(command: Command) -> Right:
+    """The right that a command needs (protocol.md 4)."""
+    match command:
+        case Share() | Show() | Delete():
+            return Right.MANAGE
+        case (
+            Prompt()
+            | Stop()
+            | RevertTurn()
+            | RevertStep()
+            | Redo()
+            | Checkout()
+            | EditWorkflow()
+            | PutWorkflow()
+            | Change()
+        ):
+            return Right.RUN
+        case _:
+            assert_never(command)
 
 
 @dataclass(frozen=True, slots=True)

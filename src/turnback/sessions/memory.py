@@ -1,7 +1,8 @@
 """What a live session holds in memory of the database, and reads of what that refers to.
 
 A cache, never the truth: good for the one `revision` it has read. It is read as a whole, or what is
-new of it, or follows a commit that has been made; nothing else changes it.
+new of it, or follows a commit that has been made; nothing else changes it. It is read as the
+service: whether somebody may see it is asked of the store before anything of it is given to them.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Memory:
     workflow: Workflow | None
 
     def __init__(
-        self, *, dao: Dao, principal: Principal, settings: Settings, key: SessionKey
+        self, *, dao: Dao, service: Principal, settings: Settings, key: SessionKey
     ) -> None:
         self.key = key
         self.tree = Tree(key.id, "")
@@ -61,7 +62,7 @@ class Memory:
         self.revision = -1
         self._sound = False  # whether the tree is what was stored at `revision`
         self._dao = dao
-        self._principal = principal
+        self._service = service
         self._settings = settings
         self._cache: OrderedDict[str, Workflow] = OrderedDict()
         self._trimmed: int | None = None
@@ -74,7 +75,7 @@ class Memory:
         Raises `SessionNotFound`, `DatabaseUnavailable`.
         """
         since = self.revision if self._sound else None
-        stored = await self._dao.load(self._principal, self.key.id, since=since)
+        stored = await self._dao.load(self._service, self.key.id, since=since)
         try:
             workflow = await self.workflow_of(stored.row.workflow_hash)
         except SnapshotMissing:
@@ -189,13 +190,13 @@ class Memory:
         if (held := self._cache.get(hash_)) is not None:
             self._cache.move_to_end(hash_)
             return held
-        return self._hold(await self._dao.workflow(self._principal, self.key, hash_))
+        return self._hold(await self._dao.workflow(self._service, self.key, hash_))
 
     async def workflows_of(self, hashes: Iterable[str]) -> dict[str, Workflow]:
         """Workflows of this session by their content addresses. Raises `SnapshotMissing`."""
         wanted = set(hashes)
         found = {hash_: held for hash_ in wanted if (held := self._cache.get(hash_)) is not None}
-        found |= await self._dao.workflows(self._principal, self.key, wanted - found.keys())
+        found |= await self._dao.workflows(self._service, self.key, wanted - found.keys())
         for hash_ in wanted - found.keys():
             found[hash_] = await self.workflow_of(hash_)  # says what is the matter with it
         return found
@@ -203,7 +204,7 @@ class Memory:
     async def records(self, steps: Sequence[Step]) -> list[Record]:
         """The records of these steps, in this order."""
         ids = [step.id for step in steps]
-        return await self._dao.records(self._principal, self.key, ids)
+        return await self._dao.records(self._service, self.key, ids)
 
     async def history(self, *, max_tokens: int, max_turns: int) -> list[PastStep]:
         """The visible steps for the model, oldest first, the prompt to answer last.
@@ -215,7 +216,7 @@ class Memory:
         newest: list[PastStep] = []
         room, turns = earlier_tokens(max_tokens), max_turns
         while steps := list(islice(path, HISTORY_BLOCK)):
-            records = await self._dao.records(self._principal, self.key, [s.id for s in steps])
+            records = await self._dao.records(self._service, self.key, [s.id for s in steps])
             for record in records:
                 step = payloads.past_step(record, self.tree.turns[record.step.turn_id].kind)
                 if newest:
@@ -230,12 +231,12 @@ class Memory:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""
         if since >= until:
             return []
-        events = await self._dao.events(self._principal, self.key, since=since, until=until)
+        events = await self._dao.events(self._service, self.key, since=since, until=until)
         ids = [notice.step_id for _, notice in events if isinstance(notice, StepWritten)]
-        records = {r.step.id: r for r in await self._dao.records(self._principal, self.key, ids)}
+        records = {r.step.id: r for r in await self._dao.records(self._service, self.key, ids)}
         hashes = {notice.workflow for _, notice in events if isinstance(notice, HeadChanged)}
         hashes |= {h for r in records.values() for h in (r.step.before, r.step.after)}
-        found = await self._dao.workflows(self._principal, self.key, hashes)
+        found = await self._dao.workflows(self._service, self.key, hashes)
         told = []
         for event_seq, notice in events:
             item = Told(event_seq, notice)
@@ -266,4 +267,6 @@ def _changed(row: SessionRow, change: SessionChange, now: datetime) -> SessionRo
         row = replace(row, model=change.model)
     if change.settings is not None:
         row = replace(row, settings=row.settings.changed(change.settings))
+    if change.visibility is not None:
+        row = replace(row, visibility=change.visibility)
     return row

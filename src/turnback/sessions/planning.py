@@ -11,11 +11,13 @@ from typing import assert_never
 from turnback.agent.steps import StepDraft
 from turnback.core.errors import (
     Archived,
+    BadInput,
     Busy,
     ContentRequired,
     Draining,
     TooLarge,
 )
+from turnback.core.principal import GRANTABLE, Right, named
 from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
     EndReason,
@@ -35,6 +37,8 @@ from turnback.sessions.commands import (
     Redo,
     RevertStep,
     RevertTurn,
+    Share,
+    Show,
     Stop,
 )
 from turnback.sessions.editing import edited, put
@@ -48,6 +52,7 @@ from turnback.store.rows import (
     Alive,
     Commit,
     Generating,
+    Grant,
     Holder,
     Idle,
     SessionChange,
@@ -75,7 +80,7 @@ class Planner:
             turn_id = tree.turn_keys[command.turn_key or ""]
             return Done(tree.head.step_id, self._memory.revision, turn_id)
         if self._memory.row.archived_at is not None and not isinstance(
-            command, Change | Delete | Stop
+            command, Change | Share | Show | Delete | Stop
         ):
             raise Archived("The session is archived; unarchive it to go on")
         tree.expect_head(asked.expected_head_id)
@@ -98,6 +103,16 @@ class Planner:
                 return put(self._memory, self._settings, command, ids, by)
             case Change():
                 return self._change(command)
+            case Share():
+                return _shared(command)
+            case Show(visibility):
+                if visibility is self._memory.row.visibility:
+                    return None
+                return Plan(
+                    guard=Alive(),
+                    change=SessionChange(visibility=visibility),
+                    notices=(SessionChanged("visibility", visibility=visibility),),
+                )
             case Delete():
                 if tree.state is not State.AVAILABLE:
                     raise Busy("Cannot delete while the agent is busy; stop it first")
@@ -196,3 +211,15 @@ class Planner:
         """The commit of a plan, as asked."""
         limit = self._settings.max_redo_depth
         return commit_of(plan, asked, self._memory, max_redo_depth=limit)
+
+
+def _shared(command: Share) -> Plan:
+    """Grants are what the database has, not memory: the same again is written again."""
+    named(command.principal_id)
+    if command.rights and (Right.READ not in command.rights or command.rights - GRANTABLE):
+        raise BadInput("A grant is of `read`, and with it of `run` and `fork`")
+    return Plan(
+        guard=Alive(),
+        change=SessionChange(grant=Grant(command.principal_id, command.rights)),
+        notices=(SessionChanged("grants"),),
+    )

@@ -1,8 +1,9 @@
 """All live sessions of this process: loaded on demand, evicted when idle, drained at the end.
 
 Its tickers keep the leases alive, end runs whose holder is gone, read sessions again that another
-process has written to, and forget what is past its time (lineage.md 3). They learn of such a write
-by a wake-up, at once, or by the poll.
+process has written to, close the sockets of those who may no longer read, and forget what is past
+its time (lineage.md 3). They learn of such a write, and of changed rights, by a wake-up, at once,
+or by the poll.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ from turnback.core.errors import (
 )
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.actor import Actor
-from turnback.sessions.broadcast import DRAINING, RESTORED
+from turnback.sessions.broadcast import DRAINING, NOT_ALLOWED, RESTORED, SIGNED_OUT
 from turnback.sessions.plans import now_ms
 from turnback.sessions.runner import Runner
 from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import unreachable
 from turnback.store.rows import SessionKey
+from turnback.store.wakeups import RIGHTS
 from turnback.telemetry import metrics
 
 log = structlog.get_logger()
@@ -48,6 +50,8 @@ class Sessions:
         self.settings = settings
         self.draining = False
         self.epoch = ""
+        self.local = False
+        """Whether no key was ever made: then `LOCAL` is whoever reaches the loopback address."""
         self._models: dict[str, ChatModel] = {}
         self._entered = AsyncExitStack()
         self._runner = Runner(settings, self.model)
@@ -57,6 +61,7 @@ class Sessions:
         self._tickers: list[asyncio.Task[None]] = []
         self._mending: dict[str, asyncio.Task[None]] = {}
         self._woken: set[str] = set()
+        self._rights_changed = False
         self._waking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -64,6 +69,7 @@ class Sessions:
         settings, leases = self.settings, self.dao.leases
         await leases.hold()
         self.epoch = await self.dao.stream_epoch()
+        self.local = await self.dao.identities.local()
         beating = leases.keep(
             self._held, heartbeat=settings.lease_heartbeat, grace=settings.lease_grace
         )
@@ -99,16 +105,27 @@ class Sessions:
     async def get(self, principal: Principal, session_id: str) -> Actor:
         """The live session, loaded if it is not in memory.
 
-        Raises `SessionNotFound`, `DatabaseUnavailable`, or `QueueFull` at `max_live_sessions`.
+        Raises `SessionNotFound` where the principal may not read it, `Unauthenticated`,
+        `DatabaseUnavailable`, or `QueueFull` at `max_live_sessions`.
         """
         await self.dao.key(principal, session_id)
+        return await self._live(principal.project_id, session_id)
+
+    async def again(self, actor: Actor) -> Actor:
+        """The live session that this one is or was, for a caller who may read it.
+
+        Raises as `get`.
+        """
+        return await self._live(actor.project_id, actor.key.id)
+
+    async def _live(self, project_id: str, session_id: str) -> Actor:
         actor = self._actors.get(session_id)
         if actor is not None and not actor.deleted:
             actor.touch()
             return actor
         opening = self._opening.get(session_id)
         if opening is None:
-            opening = asyncio.ensure_future(self._open(principal, session_id))
+            opening = asyncio.ensure_future(self._open(project_id, session_id))
             self._opening[session_id] = opening
             opening.add_done_callback(lambda _: self._opening.pop(session_id, None))
             opening.add_done_callback(lambda f: f.cancelled() or f.exception())  # for nobody
@@ -180,7 +197,7 @@ class Sessions:
         await self._entered.aclose()
         await self.dao.leases.drop()
 
-    async def _open(self, principal: Principal, session_id: str) -> Actor:
+    async def _open(self, project_id: str, session_id: str) -> Actor:
         if self._full:
             await self._evict(older_than=GRACE)
         if self._full:
@@ -192,7 +209,7 @@ class Sessions:
         try:
             actor = await Actor.open(
                 dao=self.dao,
-                principal=principal,
+                project_id=project_id,
                 settings=self.settings,
                 session_id=session_id,
                 start=self._runner,
@@ -222,7 +239,7 @@ class Sessions:
 
     async def _reread(self, session_id: str) -> None:
         try:
-            actor = await self.get(LOCAL, session_id)
+            actor = await self._live(await self.dao.project(session_id), session_id)
             while True:
                 await actor.refresh()
                 if not actor.doubted or actor.deleted:
@@ -236,18 +253,22 @@ class Sessions:
         return [actor.key for actor in self._actors.values() if actor.run is not None]
 
     def _heard(self, ids: frozenset[str]) -> None:
-        """Another process has written to these sessions."""
+        """Another process has written to these sessions; or rights have changed, here or there."""
         self._woken |= ids & self._actors.keys()
-        if self._woken and self._waking is None:
+        self._rights_changed |= RIGHTS in ids
+        if (self._woken or self._rights_changed) and self._waking is None:
             self._waking = asyncio.create_task(self._wake())
 
     def _doubt_all(self) -> None:
         """What other processes wrote may have gone unheard."""
-        self._heard(frozenset(self._actors))
+        self._heard(frozenset(self._actors) | {RIGHTS})
 
     async def _wake(self) -> None:
         try:
-            while self._woken:
+            while self._woken or self._rights_changed:
+                if self._rights_changed:
+                    self._rights_changed = False
+                    await self._dismiss()
                 ids, self._woken = self._woken, set()
                 await self._catch_up([self._actors[id_] for id_ in ids if id_ in self._actors])
         except DatabaseUnavailable:
@@ -271,6 +292,24 @@ class Sessions:
                 self._mend(actor.key.id)
         return behind
 
+    async def _dismiss(self) -> None:
+        """Close the sockets of those who may no longer read. Raises `DatabaseUnavailable`."""
+        if self.local:
+            self.local = await self.dao.identities.local()
+        readers = [
+            (reader, actor) for actor in self._actors.values() for reader in actor.hub.principals()
+        ]
+        asked = [(reader, actor.key) for reader, actor in readers if reader.credential is not None]
+        standing = await self.dao.access.standing(asked)
+        for reader, actor in readers:
+            if reader == LOCAL and not self.local:
+                actor.hub.dismiss(reader, SIGNED_OUT)
+            found = standing.get((reader, actor.key))
+            if found is not None and not found.alive:
+                actor.hub.dismiss(reader, SIGNED_OUT)
+            elif found is not None and not found.reads:
+                actor.hub.dismiss(reader, NOT_ALLOWED)
+
     async def _poll(self) -> None:
         """Bring memory up to what other processes have written, and tell whether anything works."""
         try:
@@ -278,6 +317,7 @@ class Sessions:
             if epoch != self.epoch:
                 await self._forget_all(epoch)
             metrics.POLL_HEALS.inc(await self._catch_up(list(self._actors.values())))
+            await self._dismiss()
         except DatabaseUnavailable as error:
             if unreachable(error):
                 for actor in self._actors.values():
@@ -315,6 +355,7 @@ class Sessions:
         # A request is remembered as long as a key that stands for it.
         ttl = timedelta(seconds=max(settings.request_ttl, settings.idempotency_ttl))
         await self.dao.forget_requests(before=datetime.now(UTC) - ttl)
+        await self.dao.identities.forget()
         await self.dao.keys.forget(older_than=settings.idempotency_ttl)
         for actor in tuple(self._actors.values()):
             await actor.memory.trim()

@@ -24,7 +24,7 @@ async def until_ended(
     """
     while True:
         actor = await sessions.get(principal, session_id)
-        subscriber, _ = actor.join(_durable)
+        subscriber, _ = actor.join(_durable, principal=principal)
         ending: Closed | None = None
         try:
             await actor.catch_up()

@@ -33,6 +33,7 @@ from turnback.store.rows import (
     Alive,
     Commit,
     Generating,
+    Grant,
     Holder,
     Idle,
     Request,
@@ -135,7 +136,7 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
     head = (
         f"update sessions set {', '.join(s.sets)} where root_id = {s.root} and id = {s.session} "
         f"and deleted_at is null{_guard(s, commit)} "
-        "returning revision, state, fence, redo_top, head_seq"
+        "returning revision, state, fence, redo_top, head_seq, project_id"
     )
     parts = ", ".join([f"s as ({head})", *s.ctes])
     return f"with {parts} select revision, state, fence from s", s.args
@@ -201,8 +202,32 @@ def _change(s: _Statement, change: SessionChange) -> None:
         changed = s.arg(orjson.dumps(change.settings).decode(), "jsonb")
         merged = f"coalesce(run_settings, '{{}}') || {changed}"
         s.sets.append(f"run_settings = jsonb_strip_nulls({merged})")
+    if change.visibility is not None:
+        s.sets.append(f"visibility = {s.arg(change.visibility, 'text')}")
+    if change.grant is not None:
+        _grant(s, change.grant)
     if change.deleted:
         s.sets.append(f"deleted_at = {s.now}")
+
+
+def _grant(s: _Statement, grant: Grant) -> None:
+    to = s.arg(grant.principal_id, "text")
+    if not grant.rights:
+        s.add(
+            "granted",
+            f"delete from session_grants using s where session_id = {s.session} "
+            f"and principal_id = {to}",
+        )
+        return
+    s.add("named", f"insert into principals (id) select {to} from s on conflict do nothing")
+    s.add(
+        "granted",
+        "insert into session_grants (session_id, principal_id, project_id, root_id, rights, "
+        f"granted_by, created_at) select {s.session}, {to}, s.project_id, {s.root}, "
+        f"{s.arg(sorted(grant.rights), 'text[]')}, {s.who}, {s.now} from s "
+        "on conflict (session_id, principal_id) do update set rights = excluded.rights, "
+        "granted_by = excluded.granted_by, created_at = excluded.created_at",
+    )
 
 
 def _branch(s: _Statement, branch: Branch) -> None:

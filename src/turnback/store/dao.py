@@ -1,7 +1,8 @@
 """The one transactional DAO: every call is a whole transaction and takes a principal.
 
-The reads of a session begin at `key`, the one place that says whether a principal may know of it
-(law 8). The statements are named here, but for a commit's, which `store/commit.py` puts together.
+The reads of a session begin at `key`, which says by `store/access.py` whether a principal may know
+of it (law 8): who holds a `SessionKey` may read. The statements are named here, but for a commit's,
+which `store/commit.py` puts together.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from turnback.core.errors import (
     SnapshotMissing,
 )
 from turnback.core.lineage import ROOT_ID, Branch, Position, Segment
-from turnback.core.principal import Principal
+from turnback.core.principal import Principal, ProjectRight, Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, TurnStatus
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
+from turnback.store.access import Access, caller, may_read
 from turnback.store.database import Connection, Database
+from turnback.store.identities import Identities
 from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
 from turnback.store.leases import Leases
@@ -44,7 +47,7 @@ from turnback.telemetry import metrics
 
 _SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
-    created_at, updated_at, archived_at, run_settings"""
+    created_at, updated_at, archived_at, run_settings, visibility"""
 
 _RECORD = """id, branch_id, seq, parent_id, turn_id, step_index, role, before_hash, after_hash,
     end_reason, event_seq, principal, created_at"""
@@ -67,10 +70,36 @@ values ($1::uuid, $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::bytea, $
 SESSION = f"""select {_SESSION} from sessions
 where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
 
-SESSIONS = f"""select {_SESSION} from sessions
-where project_id = $1::text and deleted_at is null and (archived_at is not null) = $2::boolean
-    and ($3::text is null or name ilike $3::text) and ($4::uuid is null or id < $4::uuid)
-order by id desc limit $5::bigint"""
+_LISTED = f"""s.deleted_at is null and (s.archived_at is not null) = $4::boolean
+    and ($5::text is null or s.name ilike $5::text) and {may_read("s", "c")}"""
+
+_FIRST = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+
+_PAGE = "order by id desc limit $7::bigint"
+
+
+def _candidates(visibility: Visibility, more: str) -> str:
+    return f"""(select s.* from caller c join sessions s on s.project_id = c.project_id
+        and s.visibility = '{visibility}' and s.id < coalesce($6::uuid, {_FIRST})
+    where {more} and {_LISTED} {_PAGE})"""
+
+
+SESSIONS = f"""with caller as ({caller()})
+select {_SESSION} from (
+    {_candidates(Visibility.PROJECT, "c.role is not null")}
+    union all
+    {_candidates(Visibility.PRIVATE, "c.role = 'owner'")}
+    union all
+    {_candidates(Visibility.PRIVATE, "c.role <> 'owner' and s.owner = c.principal_id")}
+    union all
+    (select s.* from caller c join session_grants g on g.project_id = c.project_id
+        and g.principal_id = c.principal_id and g.session_id < coalesce($6::uuid, {_FIRST})
+    join sessions s on s.root_id = g.root_id and s.id = g.session_id
+    where c.role is distinct from 'owner' and (c.role is null
+        or s.visibility = 'private' and s.owner <> c.principal_id) and {_LISTED} {_PAGE})
+) found {_PAGE}"""
+"""Four disjoint parts, each read from an index in the order of the list: what has a role's
+principals see, private ones for the project's owner and for their own, and what was granted."""
 
 BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src, lo, hi, below,
     segment_count from branches where root_id = $1::uuid and session_id = $2::uuid"""
@@ -185,6 +214,8 @@ class Dao:
         self.keys = IdempotencyKeys(database, node_id=node_id)
         self.spans = Spans(database)
         self.transcripts = Transcripts(database)
+        self.access = Access(database)
+        self.identities = Identities(database, self.access, self.wakeups)
 
     # -- finding
 
@@ -192,8 +223,25 @@ class Dao:
         """Where sessions are stored is asked again: the database has another history now."""
         self._directory.clear()
 
-    async def key(self, principal: Principal, session_id: str) -> SessionKey:
-        """Where the session is stored. Raises `SessionNotFound`, for another project's too."""
+    async def key(
+        self, principal: Principal, session_id: str, *, right: Right = Right.READ
+    ) -> SessionKey:
+        """Where the session is stored, for who has this right on it.
+
+        Raises `SessionNotFound` where the principal may not read it, it is another project's, or
+        is not there; `NotAllowed` where it may read it and lacks the right; `Unauthenticated`.
+        """
+        project_id, key = await self._place(session_id)
+        if project_id != principal.project_id:
+            raise SessionNotFound("Agent not found")
+        await self.access.require(principal, key, right)
+        return key
+
+    async def project(self, session_id: str) -> str:
+        """The session's project, for the service alone. Raises `SessionNotFound`."""
+        return (await self._place(session_id))[0]
+
+    async def _place(self, session_id: str) -> tuple[str, SessionKey]:
         known = self._directory.get(session_id)
         if known is None:
             row = None
@@ -205,10 +253,7 @@ class Dao:
             self._directory[session_id] = known
             while len(self._directory) > self._directory_cache:
                 self._directory.popitem(last=False)
-        project_id, key = known
-        if project_id != principal.project_id:
-            raise SessionNotFound("Agent not found")
-        return key
+        return known
 
     async def create(
         self,
@@ -223,8 +268,9 @@ class Dao:
     ) -> SessionKey:
         """A new session with its initial workflow, and nothing said yet.
 
-        Raises `SessionTaken` where the id is one that exists.
+        Raises `SessionTaken` where the id is one that exists, `NotAllowed`, `Unauthenticated`.
         """
+        await self.access.require_project(principal, ProjectRight.CREATE)
         blobs = workflow.blobs()
         args = (
             session_id,
@@ -261,11 +307,13 @@ class Dao:
         before: str | None,
         limit: int,
     ) -> list[SessionRow]:
-        """The newest `limit` sessions made before the session `before`, names holding `query`."""
+        """The newest `limit` sessions made before the session `before`, names holding `query`.
+
+        Those that the principal may read; none where its credential has ended.
+        """
         pattern = None if query is None else f"%{_escape_like(query)}%"
-        rows = await self._db.run(
-            lambda c: c.fetch(SESSIONS, principal.project_id, archived, pattern, before, limit)
-        )
+        args = (*_who(principal), archived, pattern, before, limit)
+        rows = await self._db.run(lambda c: c.fetch(SESSIONS, *args))
         return [_session_row(row) for row in rows]
 
     # -- loading
@@ -387,6 +435,8 @@ class Dao:
         if row is None:
             return None
         self.wakeups.written(commit.key.id)
+        if commit.change is not None and commit.change.of_rights:
+            await self.wakeups.rights_changed()
         metrics.COMMIT_SECONDS[commits.kind(commit)].observe(perf_counter() - began)
         metrics.EVENTS.inc(len(commit.notices))
         return Committed(row["revision"], State(row["state"]), row["fence"])
@@ -404,6 +454,8 @@ class Dao:
         )
         if made:
             self.wakeups.written(commit.key.id)
+            if commit.change is not None and commit.change.of_rights:
+                await self.wakeups.rights_changed()
         return made
 
     async def revisions(self, keys: Sequence[SessionKey]) -> dict[str, int]:
@@ -483,6 +535,11 @@ def _taken(error: asyncpg.UniqueViolationError) -> Exception:
             return error
 
 
+def _who(principal: Principal) -> tuple[str | None, str, str]:
+    """The arguments of `caller`."""
+    return principal.credential, principal.id, principal.project_id
+
+
 def _escape_like(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
@@ -510,6 +567,7 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
         updated_at=row["updated_at"],
         archived_at=row["archived_at"],
         settings=RunSettings.of(orjson.loads(row["run_settings"] or b"{}")),
+        visibility=Visibility(row["visibility"]),
     )
 
 

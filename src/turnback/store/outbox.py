@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from turnback.core.principal import Visibility
 from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Cause, State
 
@@ -44,9 +45,10 @@ class HeadChanged:
 
 @dataclass(frozen=True, slots=True)
 class SessionChanged:
-    """The session has another name, model or settings, or was archived, unarchived or deleted.
+    """The session has another name, model, settings or visibility, other grants, or was archived,
+    unarchived or deleted.
 
-    `settings` has those that have changed.
+    `settings` has those that have changed. Who has which grants is not told: not all may know.
     """
 
     change: str
@@ -54,6 +56,7 @@ class SessionChanged:
     archived: bool | None = None
     model: str | None = None
     settings: RunSettingsChange | None = None
+    visibility: Visibility | None = None
 
 
 Notice = Status | StepWritten | HeadChanged | SessionChanged
@@ -75,9 +78,13 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
                 "cause": cause,
                 "by": by,
             }
-        case SessionChanged(change, name, archived, model, settings):
+        case SessionChanged(change, name, archived, model, settings, visibility):
             data = {"change": change, "name": name, "archived": archived}
-            return "session", data | {"model": model, "settings": settings}
+            return "session", data | {
+                "model": model,
+                "settings": settings,
+                "visibility": visibility,
+            }
         case _:
             assert_never(notice)
 
@@ -103,8 +110,11 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
                 data["change"],
                 data["name"],
                 data["archived"],
-                data.get("model"),  # absent, as `settings`, from rows written before these changed
+                data.get(
+                    "model"
+                ),  # absent, as what follows, from rows written before these changed
                 data.get("settings"),
+                None if data.get("visibility") is None else Visibility(data["visibility"]),
             )
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from turnback.core.lineage import Position
+from turnback.core.principal import Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import Event, State, Step
 from turnback.store.outbox import Notice
@@ -41,6 +42,7 @@ class SessionRow:
     updated_at: datetime
     archived_at: datetime | None
     settings: RunSettings
+    visibility: Visibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,14 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """What a principal may do with one session; no rights: its grant is taken back."""
+
+    principal_id: str
+    rights: frozenset[Right]
+
+
+@dataclass(frozen=True, slots=True)
 class SessionChange:
     """New values of the session's own columns; None leaves one as it is."""
 
@@ -123,7 +133,14 @@ class SessionChange:
     archived: bool | None = None
     model: str | None = None
     settings: RunSettingsChange | None = None
+    visibility: Visibility | None = None
+    grant: Grant | None = None
     deleted: bool = False
+
+    @property
+    def of_rights(self) -> bool:
+        """Whether somebody may now do more or less than before."""
+        return self.visibility is not None or self.grant is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,12 @@ MAX_PAYLOAD = 7_999
 RETRY = 0.5
 """Seconds between two attempts to connect again."""
 
+RIGHTS = "rights"
+"""Told in the place of a session's id: somebody may do more or less than before."""
+
+RIGHTS_CHANGED = f"- {RIGHTS}"
+"""From no process, so that who sends it hears it as well."""
+
 NOTIFY = "select pg_notify($1::text, payload) from unnest($2::text[]) payload"
 
 Heard = Callable[[frozenset[str]], None]
@@ -48,14 +54,21 @@ class Wakeups:
         self._written[session_id] = None
         self._due.set()
 
+    async def rights_changed(self) -> None:
+        """Tell every process, this one too, after the commit that changed what somebody may do."""
+        try:
+            await self._db.run(lambda c: c.execute(NOTIFY, CHANNEL, [RIGHTS_CHANGED]))
+        except DatabaseUnavailable as error:
+            log.warning("no wake-up of changed rights; the poll will see", reason=error.message)
+
     async def run(
         self, *, heard: Heard, missed: Callable[[], None], interval: float, idle: float
     ) -> NoReturn:
         """Send and listen, for ever, over as many connections as it takes.
 
-        `heard` is called with the ids that another process has written to, `missed` whenever
-        wake-ups may have been lost. Two sendings are at least `interval` seconds apart; after
-        `idle` seconds without one the connection is tried.
+        `heard` is called with the ids that another process has written to, and with `RIGHTS`;
+        `missed` whenever wake-ups may have been lost. Two sendings are at least `interval` seconds
+        apart; after `idle` seconds without one the connection is tried.
         """
         while True:
             try:

@@ -1,0 +1,166 @@
+"""Who may what: the one place that says so (protocol.md 4), from the live rows.
+
+`caller` is who asks, as of now: no row where the credential is expired or revoked. `rights` is what
+they may do with a session. Every read, list and command begins with these two, in SQL, so that
+what has been revoked is gone with the next statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from turnback.core.errors import NotAllowed, SessionNotFound, Unauthenticated
+from turnback.core.principal import ROLES, Principal, ProjectRight, ProjectRole, Right
+from turnback.store.database import Database
+from turnback.store.rows import SessionKey
+
+LIVE = "revoked_at is null and (expires_at is null or expires_at > clock_timestamp())"
+"""Of a row of `api_keys`: whether it may still be used."""
+
+
+def caller(credential: str = "$1::uuid", id_: str = "$2::text", project: str = "$3::text") -> str:
+    """SQL: who asks, as a row `(principal_id, project_id, role)`; none for a dead credential.
+
+    Who has no credential is the service, or `LOCAL`: owner of its project.
+    """
+    return f"""select {id_} as principal_id, {project} as project_id, 'owner' as role
+    where {credential} is null
+union all
+select k.principal_id, k.project_id, r.role from api_keys k
+left join roles r on r.project_id = k.project_id and r.principal_id = k.principal_id
+where k.id = {credential} and {LIVE}"""
+
+
+def _own(session: str, caller: str) -> str:
+    """SQL: what the table in protocol.md 4 gives on this session, whatever it inherits."""
+    s, c = session, caller
+    return f"""case
+    when {s}.project_id is distinct from {c}.project_id then '{{}}'
+    else case
+        when {c}.role = 'owner' then array['read', 'run', 'fork', 'manage']
+        when {c}.role = 'editor' and {s}.owner = {c}.principal_id
+            then array['read', 'run', 'fork', 'manage']
+        when {c}.role = 'editor' and {s}.visibility = 'project' then array['read', 'run', 'fork']
+        when {c}.role = 'viewer' and ({s}.owner = {c}.principal_id or {s}.visibility = 'project')
+            then array['read', 'fork']
+        else '{{}}' end
+    || coalesce((select g.rights from session_grants g
+        where g.session_id = {s}.id and g.principal_id = {c}.principal_id), '{{}}')
+    end"""
+
+
+def rights(session: str, caller: str) -> str:
+    """SQL: the rights of `caller` on the row `session`, as `text[]`; empty where it may not read.
+
+    Both are names of rows in the statement around it.
+    """
+    return f"""(select case when 'read' = any(own) then own else '{{}}' end
+    from (select {_own(session, caller)} as own) o)"""
+
+
+def may_read(session: str, caller: str) -> str:
+    """SQL: whether `caller` may read the row `session`; null is no."""
+    return f"array['read'] <@ {rights(session, caller)}"
+
+
+RIGHTS = f"""with caller as ({caller()})
+select c.principal_id is not null as alive, {rights("s", "c")} as rights
+from (values (1)) as one(one) left join caller c on true
+left join sessions s on s.root_id = $4::uuid and s.id = $5::uuid and s.deleted_at is null"""
+
+ROLE = f"with caller as ({caller()}) select role from caller"
+
+STANDING = f"""select a.n, c.principal_id is not null as alive, {rights("s", "c")} as rights
+from unnest($1::uuid[], $2::uuid[], $3::uuid[]) with ordinality a(credential, root_id, id, n)
+left join lateral ({caller("a.credential", "null::text", "null::text")}) c on true
+left join sessions s on s.root_id = a.root_id and s.id = a.id
+order by a.n"""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a connection that was let in stands now: its credential, and its right to read."""
+
+    alive: bool
+    reads: bool
+
+
+class Access:
+    """What principals may do, each question one statement; none for who needs no credential."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    async def rights(self, principal: Principal, key: SessionKey) -> frozenset[Right]:
+        """What the principal may do with this session of its project; nothing: not know of it.
+
+        Raises `Unauthenticated` where its credential has ended.
+        """
+        if principal.credential is None:
+            return frozenset(Right)
+        row = await self._ask(RIGHTS, principal, key.root_id, key.id)
+        if row is None or not row["alive"]:
+            raise ended()
+        return frozenset(map(Right, row["rights"] or ()))
+
+    async def require(self, principal: Principal, key: SessionKey, right: Right) -> None:
+        """Raise where the principal lacks a right on this session of its project.
+
+        `SessionNotFound` where it may not read it either, `NotAllowed` where it may;
+        `Unauthenticated` where its credential has ended.
+        """
+        if principal.credential is None:
+            return
+        has = await self.rights(principal, key)
+        if not has:
+            raise SessionNotFound("Agent not found")
+        if right not in has:
+            raise NotAllowed(
+                f"You may not do this with the session: it needs the right `{right}`", right=right
+            )
+
+    async def require_project(self, principal: Principal, right: ProjectRight) -> None:
+        """Raise `NotAllowed` where the principal lacks a right in its project.
+
+        `Unauthenticated` where its credential has ended.
+        """
+        if principal.credential is None:
+            return
+        row = await self._ask(ROLE, principal)
+        if row is None:
+            raise ended()
+        role = None if row["role"] is None else ProjectRole(row["role"])
+        if role not in ROLES[right]:
+            named = " or ".join(f"`{able}`" for able in ProjectRole if able in ROLES[right])
+            raise NotAllowed(f"You may not do this in the project: it is for {named}s", right=right)
+
+    async def standing(
+        self, sockets: Sequence[tuple[Principal, SessionKey]]
+    ) -> dict[tuple[Principal, SessionKey], Standing]:
+        """How these stand now, all in one statement. Each principal has a credential."""
+        asked = list(dict.fromkeys(sockets))
+        if not asked:
+            return {}
+        args = (
+            [principal.credential for principal, _ in asked],
+            [key.root_id for _, key in asked],
+            [key.id for _, key in asked],
+        )
+        rows = await self._db.run(lambda c: c.fetch(STANDING, *args))
+        return {
+            one: Standing(row["alive"], "read" in (row["rights"] or ()))
+            for one, row in zip(asked, rows, strict=True)
+        }
+
+    async def _ask(self, text: str, principal: Principal, *more: Any) -> asyncpg.Record | None:
+        args = (principal.credential, principal.id, principal.project_id, *more)
+        return await self._db.run(lambda c: c.fetchrow(text, *args))
+
+
+def ended() -> Unauthenticated:
+    """What is told to who comes with a credential that is not, or no longer, good."""
+    return Unauthenticated("The API key is not known, has expired or was revoked; sign in again")
