@@ -141,7 +141,7 @@ def snapshot(
         "branches": branches,
         "redoDepth": view.redo_depth,
         "redoId": view.redo_id,
-        "stepsCursor": view.path[0].id if view.older else None,
+        "stepsCursor": view.path[0].id if view.older and view.path else None,
         "partial": None,
         "pendingAction": None,
         "effectsOutOfStep": [],

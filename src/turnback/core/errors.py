@@ -7,19 +7,20 @@ what a program needs (never a secret, never bytes of another session).
     TurnbackError
       Refusal              the command cannot be carried out now; nothing has changed
         Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, ConfirmationRequired,
-        RequestConflict,
+        RequestConflict, LineageConflict, TurnIncomplete, DepthLimit, CountMismatch,
+        PendingActionClaimed,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
         NotAllowed
       NotFound             in the words for what does not exist
-        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey
+        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, NoPendingAction, HistoryPurged
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
         InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
-        SchemaMismatch
+        SchemaMismatch, DowngradeRefused
       RunError             what ends a run
         ModelFailed, ModelNotConfigured, ToolFailed
       StartError           what keeps the service from starting
@@ -89,6 +90,38 @@ class ConfirmationRequired(Refusal):
     """A revert that would take back what another person edited; data: `edits`, and how many."""
 
     code = "confirmation_required"
+
+
+class LineageConflict(Refusal):
+    """The id that a fork is to have is taken, or was used for another one."""
+
+    code = "lineage_conflict"
+
+
+class TurnIncomplete(Refusal):
+    """A fork after a turn that is running, or that the conversation leaves in its middle."""
+
+    code = "turn_incomplete"
+
+
+class DepthLimit(Refusal):
+    """A fork of a fork of a fork…, `max_fork_depth` times; data: `limit`, `value`."""
+
+    code = "depth_limit"
+    status = 422
+
+
+class CountMismatch(Refusal):
+    """A fork would not inherit as many turns as its caller says; data: `inherited_turn_count`."""
+
+    code = "count_mismatch"
+    status = 422
+
+
+class PendingActionClaimed(Refusal):
+    """Another client carries out the session's pending action; data: `retryAfterMs`."""
+
+    code = "pending_action_claimed"
 
 
 class RequestConflict(Refusal):
@@ -228,6 +261,19 @@ class UnknownKey(NotFound):
     code = "unknown_key"
 
 
+class NoPendingAction(NotFound):
+    """The session has no pending action, or none any more."""
+
+    code = "no_pending_action"
+
+
+class HistoryPurged(NotFound):
+    """A part of this history was removed for good, by its owner's wish."""
+
+    code = "history_purged"
+    status = 410
+
+
 class BadInput(TurnbackError):
     """The caller's words are wrong; the message says how to put them right."""
 
@@ -359,6 +405,12 @@ class SchemaMismatch(StoreError):
     """The database is at another migration than this version needs."""
 
     code = "schema_mismatch"
+
+
+class DowngradeRefused(StoreError):
+    """A migration that cannot be taken back: what it brought is in use."""
+
+    code = "downgrade_refused"
 
 
 class RunError(TurnbackError):

@@ -19,10 +19,13 @@ from typing import assert_never
 from turnback.core.errors import (
     BranchLimit,
     Busy,
+    HistoryMissing,
+    HistoryPurged,
     NothingToRedo,
     NotOnPath,
     Refusal,
     StaleHead,
+    TurnbackError,
     UnknownStep,
     UnknownTurn,
 )
@@ -32,6 +35,7 @@ from turnback.core.lineage import (
     Branch,
     Position,
     branch_off,
+    held,
     on_path,
 )
 
@@ -226,7 +230,9 @@ class Tree:
     """One session's tree in memory.
 
     `initial` is the content address of the session's initial workflow. Fill it with `adopt` from
-    stored rows or with `apply` from events; both keep the indexes.
+    stored rows or with `apply` from events; both keep the indexes. It holds what is reachable from
+    the session and nothing else: its own steps, and those of the prefix that it inherits, all but
+    what is purged of it (`is_purged`).
     """
 
     session_id: str
@@ -242,6 +248,7 @@ class Tree:
     steps: dict[str, Step] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
+    is_purged: bool = False
 
     # -- reading
 
@@ -252,7 +259,7 @@ class Tree:
 
     def workflow_at(self, step_id: str) -> str:
         """The content address after `step_id`; the initial one at the root."""
-        return self.initial if step_id == ROOT_ID else self.steps[step_id].after
+        return self.initial if step_id == ROOT_ID else self._known(step_id).after
 
     @property
     def can_redo(self) -> bool:
@@ -281,16 +288,22 @@ class Tree:
         return on_path(self.branches, self.head, step.position)
 
     def path(self, head: Position | None = None) -> Iterator[Step]:
-        """The steps from `head` (HEAD where None) back to the root, newest first."""
-        step_id = (head or self.head).step_id
+        """The steps from `head` (HEAD where None) back to the root, newest first.
+
+        Raises `HistoryPurged` or `HistoryMissing` where it comes to one that is not there.
+        """
+        at = head or self.head
+        step_id, seq = at.step_id, at.seq
         while step_id != ROOT_ID:
-            step = self.steps[step_id]
+            step = self._known(step_id)
+            if step.seq != seq:
+                raise self._lost(step_id)
             yield step
-            step_id = step.parent_id
+            step_id, seq = step.parent_id, seq - 1
 
     def turn_on_path(self, turn_id: str) -> Step:
         """The first step of a turn on the path to HEAD. Raises `UnknownTurn`, `NotOnPath`."""
-        first = self.steps[self.turn(turn_id).first.step_id]
+        first = self._known(self.turn(turn_id).first.step_id)
         if not self.is_visible(first):
             raise NotOnPath("Turn is not on the current conversation path")
         return first
@@ -309,10 +322,10 @@ class Tree:
         """
         tip = self.head
         while tip.seq >= step.seq:
-            turn = self.turns[self.steps[tip.step_id].turn_id]
+            turn = self.turns[self._known(tip.step_id).turn_id]
             lowest = max(turn.first.seq, step.seq)
             yield turn, tip.seq - lowest + 1
-            tip = self.position(self.steps[turn.first.step_id].parent_id)
+            tip = self._parent(self._known(turn.first.step_id))
 
     def edits_since(self, step: Step) -> list[Turn]:
         """The people's edits among `turns_since`, oldest first."""
@@ -326,10 +339,30 @@ class Tree:
         """
         return [turn for turn in self.edits_since(step) if turn.by != by]
 
+    def _known(self, step_id: str) -> Step:
+        """A step that another one or HEAD names. Raises `HistoryPurged`, `HistoryMissing`."""
+        if step_id not in self.steps:
+            raise self._lost(step_id)
+        return self.steps[step_id]
+
+    def _lost(self, step_id: str) -> TurnbackError:
+        if self.is_purged:
+            return HistoryPurged("This part of the conversation was purged", step=step_id)
+        return HistoryMissing(
+            "Records of this conversation are missing from the database, or damaged", step=step_id
+        )
+
+    def _parent(self, step: Step) -> Position:
+        """Where the step before this one is. Raises `HistoryPurged`, `HistoryMissing`."""
+        return ROOT if step.parent_id == ROOT_ID else self._known(step.parent_id).position
+
     def tip(self, step_id: str) -> str:
-        """The end of the newest line that goes through `step_id`."""
+        """The end of the newest line that goes through `step_id`. Raises `HistoryMissing`."""
+        seq = self.position(step_id).seq
         while following := self.children.get(step_id):
-            step_id = following[-1]
+            step_id, seq = following[-1], seq + 1
+            if self.steps[step_id].seq != seq:
+                raise self._lost(step_id)
         return step_id
 
     # -- commands: each returns events or refuses, and changes nothing
@@ -409,7 +442,7 @@ class Tree:
         does; the old line stays as a branch (protocol.md, rules of HEAD).
         """
         self._refuse_while_busy("Cannot revert while the agent is busy")
-        before = self.position(step.parent_id)
+        before = self._parent(step)
         return (
             *self._clear_redo(),
             HeadMoved(before, step.before, Cause.REVERT),
@@ -527,7 +560,7 @@ class Tree:
         """Whether a record that follows `head` goes on its branch (lineage.md 1)."""
         return (
             head.branch_id is not None
-            and self.branches[head.branch_id].session_id == self.session_id
+            and held(self.branches, head.branch_id).session_id == self.session_id
             and self.newest[head.branch_id] == head.seq
         )
 
@@ -555,7 +588,7 @@ class Tree:
     ) -> Turn:
         index = 0
         if first.parent_id != ROOT_ID:
-            index = self.turns[self.steps[first.parent_id].turn_id].effective_index + 1
+            index = self.turns[self._known(first.parent_id).turn_id].effective_index + 1
         return Turn(first.turn_id, kind, status, first.position, index, by, key)
 
     def _start(self, head: Position, ids: NewIds, turn: Turn) -> tuple[Event, ...]:
@@ -581,5 +614,5 @@ class Tree:
     def _back_before(self, step: Step) -> tuple[Event, ...]:
         return (
             RedoPushed(self.head),
-            HeadMoved(self.position(step.parent_id), step.before, Cause.REVERT),
+            HeadMoved(self._parent(step), step.before, Cause.REVERT),
         )

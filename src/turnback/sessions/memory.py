@@ -15,7 +15,7 @@ from itertools import islice
 
 from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
-from turnback.core.errors import SnapshotMissing
+from turnback.core.errors import HistoryMissing, HistoryPurged, SnapshotMissing
 from turnback.core.principal import Principal
 from turnback.core.tree import Limits, Role, Step, Tree
 from turnback.core.workflow import Workflow
@@ -97,6 +97,7 @@ class Memory:
                 head=row.head,
                 redo_stack=stored.redo,
             )
+            self.tree.is_purged = stored.is_purged
             self.tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
         else:
             self.tree.catch_up(
@@ -169,11 +170,16 @@ class Memory:
         With them the id of the step before, where there is one.
         """
         path: list[Step] = []
-        for step in self.tree.path():
-            if count is not None and len(path) == count:
-                return tuple(reversed(path)), step.id
-            path.append(step)
-        return tuple(reversed(path)), None
+        older: str | None = None
+        try:
+            for step in self.tree.path():
+                if count is not None and len(path) == count:
+                    older = step.id
+                    break
+                path.append(step)
+        except (HistoryPurged, HistoryMissing) as lost:  # who asks for those before is told
+            older = lost.data["step"]
+        return tuple(reversed(path)), older
 
     @property
     def present(self) -> Workflow:

@@ -20,17 +20,20 @@ import orjson
 
 from turnback.core import workflow as snapshots
 from turnback.core.errors import (
+    Busy,
+    NotAllowed,
     RecordConflict,
     SessionNotFound,
     SnapshotMissing,
 )
-from turnback.core.lineage import ROOT_ID, Branch, Position, Segment
+from turnback.core.lineage import Branch, Fork, Lineage, Position
 from turnback.core.principal import Principal, ProjectRight, Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
-from turnback.core.tree import EndReason, Role, State, Step, Turn, TurnKind, TurnStatus
+from turnback.core.tree import State, Step, Turn
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
+from turnback.store import forks, prefixes, tree_rows
 from turnback.store.access import Access, caller, may_read
 from turnback.store.database import Connection, Database
 from turnback.store.identities import Identities
@@ -49,8 +52,7 @@ _SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
     created_at, updated_at, archived_at, run_settings, visibility"""
 
-_RECORD = """id, branch_id, seq, parent_id, turn_id, step_index, role, before_hash, after_hash,
-    end_reason, event_seq, principal, created_at"""
+_RECORD = f"{tree_rows.STEP}, event_seq, principal, created_at"
 
 FIND = "select project_id, root_id from session_directory where id = $1::uuid"
 
@@ -101,19 +103,19 @@ select {_SESSION} from (
 """Four disjoint parts, each read from an index in the order of the list: what has a role's
 principals see, private ones for the project's owner and for their own, and what was granted."""
 
-BRANCHES = """select id, session_id, cutoff_branch, cutoff_seq, cutoff_step, src, lo, hi, below,
-    segment_count from branches where root_id = $1::uuid and session_id = $2::uuid"""
+BRANCHES = f"""select {tree_rows.BRANCH} from branches
+where root_id = $1::uuid and session_id = $2::uuid"""
 
-TURNS = """select id, kind, status, turn_key, first_branch, first_seq, first_step, effective_index,
-    principal from turns where root_id = $1::uuid and session_id = $2::uuid"""
+TURNS = f"""select {tree_rows.TURN} from turns
+where root_id = $1::uuid and session_id = $2::uuid"""
 
 AMONG = " and id = any($3::uuid[])"
 
-STEPS = f"""select {_RECORD} from records where root_id = $1::uuid and branch_id = any(
+STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and branch_id = any(
     array(select id from branches where root_id = $1::uuid and session_id = $2::uuid))
 order by event_seq"""
 
-NEW_STEPS = f"""select {_RECORD} from records where root_id = $1::uuid and id = any(
+NEW_STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and id = any(
     array(select (data ->> 'step')::uuid from session_events where root_id = $1::uuid
         and session_id = $2::uuid and event_seq > $3::bigint and type = 'step'))
 order by event_seq"""
@@ -156,6 +158,9 @@ select events_floor from floor"""
 
 TRIM_REQUESTS = "delete from session_requests where created_at < $1::timestamptz"
 
+FORK_ATTEMPTS = 3
+"""How often a fork is tried again that was refused for what has changed meanwhile."""
+
 EPOCH = "select stream_epoch from installation"
 
 
@@ -176,6 +181,7 @@ class Stored:
     """A session as loaded: its row, and what its tree is made of, all of one snapshot.
 
     With `since`, branches, turns and steps are only those of the steps written after that revision.
+    Otherwise those that a fork inherits come first, all but what is purged (`is_purged`).
     """
 
     row: SessionRow
@@ -184,6 +190,7 @@ class Stored:
     turns: list[Turn]
     steps: list[Step]
     redo: list[Position]
+    is_purged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +297,55 @@ class Dao:
             raise SessionTaken from error
         return SessionKey(session_id, session_id)
 
+    async def fork(
+        self, principal: Principal, asked: Fork, *, now: datetime, max_depth: int
+    ) -> forks.Forked:
+        """A session that goes on from a boundary of another; made once, however often asked.
+
+        A retry finds what was made, whatever has become of the source since. Raises
+        `SessionNotFound`, `NotAllowed`, `LineageConflict`, `NotOnPath`, `TurnIncomplete`,
+        `DepthLimit`, `CountMismatch`, `HistoryPurged`, `HistoryMissing`, `BadInput`, `DatabaseUnavailable`.
+        """
+        try:
+            source = await self.key(principal, asked.source_id, right=Right.FORK)
+        except (SessionNotFound, NotAllowed):
+            if (made := await self._forked(principal, asked)) is not None:
+                return made
+            raise
+        place = forks.place(source.root_id, asked)
+        wishes = (asked.mode, asked.draft, asked.name, asked.description, asked.fingerprint, now)
+        args = (*place, *wishes, max_depth, asked.count, principal.id)
+        for _ in range(FORK_ATTEMPTS):
+            row = await self._write(forks.FORK, args, at="fork")
+            if row is not None:
+                return forks.Forked(forks.lineage_of(row), is_new=True)
+            why = await self._db.run(lambda c: c.fetchrow(forks.WHY, *place))
+            assert why is not None, "the statement says why in one row"
+            if why["taken"] and (made := await self._forked(principal, asked)) is not None:
+                return made
+            if (refusal := forks.refusal(why, asked, max_depth=max_depth)) is not None:
+                raise refusal
+        raise Busy("The session is busy: it changed again and again meanwhile; try once more")
+
+    async def _forked(self, principal: Principal, asked: Fork) -> forks.Forked | None:
+        """The fork that this principal has made under this id; None where it is another's.
+
+        Raises `LineageConflict` where the fork was another, or has been archived or deleted.
+        """
+        args = (asked.child_id, principal.project_id)
+        row = await self._db.run(lambda c: c.fetchrow(forks.MADE, *args))
+        if row is None or row["owner"] != principal.id:
+            return None
+        if row["fingerprint"] != asked.fingerprint or row["archived_at"] or row["deleted_at"]:
+            raise forks.conflict()
+        return forks.Forked(forks.lineage_of(row), is_new=False)
+
+    async def lineage(self, principal: Principal, key: SessionKey) -> Lineage | None:
+        """Where a session comes from; None where it is no fork."""
+        del principal  # the key was given by `key`, which has asked
+        row = await self._db.run(lambda c: c.fetchrow(forks.OF, key.root_id, key.id))
+        return None if row is None else forks.lineage_of(row)
+
     async def session(self, principal: Principal, session_id: str) -> SessionRow:
         """One session's row. Raises `SessionNotFound`."""
         key = await self.key(principal, session_id)
@@ -334,9 +390,9 @@ class Dao:
                 if row is None:
                     raise SessionNotFound("Agent not found")
                 top, depth = row["redo_top"], row["redo_depth"]
-                known = since
+                known, prefix = since, prefixes.NONE
                 if since is None or not row["events_floor"] <= since <= row["revision"]:
-                    known = None
+                    known, prefix = None, await prefixes.read(connection, key)
                     branches = await connection.fetch(BRANCHES, *place)
                     turns = await connection.fetch(TURNS, *place)
                     steps = await connection.fetch(STEPS, *place)
@@ -349,11 +405,12 @@ class Dao:
                 return Stored(
                     row=_session_row(row),
                     since=known,
-                    branches=[_branch(r) for r in branches],
-                    turns=[_turn(r) for r in turns],
-                    steps=[_step(r) for r in steps],
+                    branches=prefix.branches + [tree_rows.branch(r) for r in branches],
+                    turns=prefix.turns + [tree_rows.turn(r) for r in turns],
+                    steps=prefix.steps + [tree_rows.step(r) for r in steps],
+                    is_purged=prefix.is_purged,
                     redo=[
-                        _position(r["branch_id"], r["seq"], r["step_id"])
+                        tree_rows.position(r["branch_id"], r["seq"], r["step_id"])
                         for r in await connection.fetch(REDO, *place, top - depth, top)
                     ],
                 )
@@ -502,17 +559,22 @@ class Dao:
         """One round trip. Raises `DatabaseUnavailable`."""
         await self._db.run(lambda c: c.fetchval("select 1"))
 
-    async def _write(self, text: str, args: Sequence[Any]) -> asyncpg.Record | None:
-        """The one way in which anything that a client is told of becomes durable."""
-        hit("commit.before")
+    async def _write(
+        self, text: str, args: Sequence[Any], *, at: str = "commit"
+    ) -> asyncpg.Record | None:
+        """The one way in which anything that a client is told of becomes durable.
+
+        `at` names its failpoints.
+        """
+        hit(f"{at}.before")
         async with self._db.connection(writes=True) as connection:
             sent: Awaitable[asyncpg.Record | None] = connection.fetchrow(text, *args)
-            if armed("commit.inside"):
+            if armed(f"{at}.inside"):
                 sent = asyncio.ensure_future(sent)
                 await asyncio.sleep(0.001)  # it is under way
-                hit("commit.inside")
+                hit(f"{at}.inside")
             row = await sent
-        hit("commit.after")
+        hit(f"{at}.after")
         return row
 
     async def _blobs(self, key: SessionKey, hashes: Iterable[str]) -> dict[str, bytes]:
@@ -544,10 +606,6 @@ def _escape_like(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
-def _position(branch_id: str | None, seq: int, step_id: str | None) -> Position:
-    return Position(branch_id, seq, step_id or ROOT_ID)
-
-
 def _session_row(row: asyncpg.Record) -> SessionRow:
     return SessionRow(
         key=SessionKey(row["root_id"], row["id"]),
@@ -555,7 +613,7 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
         owner=row["owner"],
         name=row["name"],
         model=row["model"],
-        head=_position(row["head_branch"], row["head_seq"], row["head_step"]),
+        head=tree_rows.position(row["head_branch"], row["head_seq"], row["head_step"]),
         redo_depth=row["redo_depth"],
         revision=row["revision"],
         events_floor=row["events_floor"],
@@ -571,50 +629,9 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
     )
 
 
-def _branch(row: asyncpg.Record) -> Branch:
-    return Branch(
-        id=row["id"],
-        session_id=row["session_id"],
-        cutoff=_position(row["cutoff_branch"], row["cutoff_seq"], row["cutoff_step"]),
-        segments=tuple(
-            Segment(src, lo, hi)
-            for src, lo, hi in zip(row["src"], row["lo"], row["hi"], strict=True)
-        ),
-        below=row["below"],
-        segment_count=row["segment_count"],
-    )
-
-
-def _turn(row: asyncpg.Record) -> Turn:
-    return Turn(
-        id=row["id"],
-        kind=TurnKind(row["kind"]),
-        status=TurnStatus(row["status"]),
-        first=_position(row["first_branch"], row["first_seq"], row["first_step"]),
-        effective_index=row["effective_index"],
-        by=row["principal"],
-        key=row["turn_key"],
-    )
-
-
-def _step(row: asyncpg.Record) -> Step:
-    return Step(
-        id=row["id"],
-        branch_id=row["branch_id"],
-        seq=row["seq"],
-        parent_id=row["parent_id"] or ROOT_ID,
-        turn_id=row["turn_id"],
-        index=row["step_index"],
-        role=Role(row["role"]),
-        before=row["before_hash"].hex(),
-        after=row["after_hash"].hex(),
-        end_reason=None if row["end_reason"] is None else EndReason(row["end_reason"]),
-    )
-
-
 def _record(row: asyncpg.Record) -> Record:
     return Record(
-        step=_step(row),
+        step=tree_rows.step(row),
         payload=row["payload"],
         principal=row["principal"],
         event_seq=row["event_seq"],

@@ -18,6 +18,7 @@ from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.principal import Principal
 from turnback.store.database import Database
 from turnback.store.rows import SessionKey
+from turnback.store.segments import segments
 
 STATE = """select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch
 from sessions s join families f on f.root_id = s.root_id
@@ -27,20 +28,7 @@ OWNED = """select r.id from records r
 join branches b on b.root_id = $1::uuid and b.id = r.branch_id and b.session_id = $2::uuid
 where r.root_id = $1::uuid and r.branch_id = $3::uuid and r.seq = $4::integer"""
 
-_SEGMENTS = """with recursive chain(src, lo, hi, below, bound) as (
-    select src, lo, hi, below, {seq} from branches where root_id = $1::uuid and id = {branch}
-    union all
-    select b.src, b.lo, b.hi, b.below, chain.lo[1] from chain
-    join branches b on b.root_id = $1::uuid and b.id = chain.below where chain.lo[1] > {after}),
-segments as (
-    select k.src, greatest(k.lo, {after}) as lo, least(k.hi, chain.bound, {until}) as hi
-    from chain cross join lateral unnest(chain.src, chain.lo, chain.hi) k(src, lo, hi)
-    where k.lo < least(chain.bound, {until}) and k.hi > {after})"""
-"""The clipped, disjoint segments that hold the positions `after < seq <= until` at a HEAD."""
-
-_PAGE = _SEGMENTS.format(
-    branch="$2::uuid", seq="$3::integer", after="$4::integer", until="$5::integer"
-)
+_PAGE = segments(branch="$2::uuid", seq="$3::integer", after="$4::integer", until="$5::integer")
 
 PATH = f"""{_PAGE}
 select string_agg(x.id::text, ' ' order by x.seq) from segments g cross join lateral (
@@ -60,7 +48,7 @@ _COUNTS = """count(distinct turn_id) as turns, count(*) as steps,
     coalesce(sum((payload -> 'usage' ->> 'totalTokens')::bigint), 0)::bigint as total_tokens"""
 
 _HEAD = "(select {} from sessions where root_id = $1::uuid and id = $2::uuid)"
-_SHOWN = _SEGMENTS.format(
+_SHOWN = segments(
     branch=_HEAD.format("head_branch"),
     seq=_HEAD.format("head_seq"),
     after="0",

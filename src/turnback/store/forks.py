@@ -1,0 +1,235 @@
+"""Forks: one statement in one snapshot, at any history and depth (lineage.md 4).
+
+No record is copied and no branch made: a fork is its row in the directory, its session's, its
+lineage's, and what its reader may see of the prefix. The statement writes all of them or none; a
+second one says why none.
+
+The family's row and the source's are locked `for key share`, which only a sweep or a purge waits
+for. Stronger locks would read the source anew beside the old snapshot of everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import asyncpg
+
+from turnback.core.errors import (
+    BadInput,
+    CountMismatch,
+    DepthLimit,
+    HistoryMissing,
+    HistoryPurged,
+    LineageConflict,
+    NotOnPath,
+    SessionNotFound,
+    TurnbackError,
+    TurnIncomplete,
+)
+from turnback.core.lineage import ROOT_ID, Boundary, Fork, Lineage, Position, Side
+from turnback.store.ids import is_id
+
+LINEAGE = """parent_id, boundary_turn, boundary_position, inherited_turn_count, cutoff_branch,
+    cutoff_seq, cutoff_step, depth, sources, description"""
+
+SUFFIX = " (branch)"
+LONGEST_NAME = 200
+
+_FOUND = """with recursive family as materialized (
+    select project_id, family_epoch from families where root_id = $1::uuid {family_lock}),
+source as materialized (
+    select s.*, family_epoch from sessions s cross join family
+    where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null {source_lock}),
+turn as (
+    select s.head_branch, s.head_seq, t.id, t.kind, t.status, t.effective_index, t.first_branch,
+        t.first_seq, t.last_seq, $5::text is distinct from 'before' as is_after
+    from source s
+    left join records h on $4::uuid is null and h.root_id = $1::uuid
+        and h.branch_id = s.head_branch and h.seq = s.head_seq
+    left join turns t on t.root_id = $1::uuid and t.id = coalesce($4::uuid, h.turn_id)),
+chain(src, lo, hi, below, bound) as (
+    select b.src, b.lo, b.hi, b.below, t.head_seq from turn t
+    join branches b on b.root_id = $1::uuid and b.id = t.head_branch
+    union all
+    select b.src, b.lo, b.hi, b.below, c.lo[1] from chain c cross join turn t
+    join branches b on b.root_id = $1::uuid and b.id = c.below and b.lo[1] < c.lo[1]
+    where c.lo[1] > 0 and c.lo[1] >= t.first_seq - 1),
+segments as (
+    select k.src, k.lo, least(k.hi, c.bound) as hi
+    from chain c cross join lateral unnest(c.src, c.lo, c.hi) k(src, lo, hi)
+    where k.lo < c.bound),
+found as (
+    select s.*, t.id as turn_id, t.kind, t.status, t.effective_index, t.first_branch, t.first_seq,
+        t.is_after,
+        case when t.id is null then case when s.head_seq = 0 and $4::uuid is null then 0 end
+            when t.is_after then t.last_seq else t.first_seq - 1 end as cut,
+        exists (select from segments g where g.src = t.first_branch
+            and t.first_seq > g.lo and t.first_seq <= g.hi) as begins,
+        exists (select from segments g where g.src = t.first_branch
+            and t.last_seq > g.lo and t.last_seq <= g.hi) as ends
+    from source s cross join turn t),
+cutoff as (
+    select f.cut, g.src as branch_id, r.id, r.after_hash, b.session_id as holder
+    from found f join segments g on f.cut > g.lo and f.cut <= g.hi
+    join records r on r.root_id = $1::uuid and r.branch_id = g.src and r.seq = f.cut
+    join branches b on b.root_id = $1::uuid and b.id = g.src),
+prefix(src, lo, below, bound) as (
+    select b.src, b.lo, b.below, f.cut from found f cross join segments g
+    join branches b on b.root_id = $1::uuid and b.id = g.src
+    where f.family_epoch > 0 and f.cut > g.lo and f.cut <= g.hi
+    union all
+    select b.src, b.lo, b.below, p.lo[1] from prefix p
+    join branches b on b.root_id = $1::uuid and b.id = p.below and b.lo[1] < p.lo[1]),
+judged as (
+    select f.*, c.branch_id as cutoff_branch, c.id as cutoff_step, c.holder,
+        coalesce(c.after_hash, f.initial_hash) as cutoff_hash,
+        coalesce(f.effective_index + f.is_after::int, 0) as inherited,
+        1 + coalesce((select depth from session_lineage l
+            where l.root_id = $1::uuid and l.session_id = $2::uuid), 0) as depth,
+        exists (select from records r where r.root_id = $1::uuid
+            and r.branch_id = f.first_branch and r.seq = f.first_seq) as has_prompt,
+        exists (select from prefix p cross join lateral unnest(p.src, p.lo) k(src, lo)
+            join branches b on b.root_id = $1::uuid and b.id = k.src
+            join sessions s on s.root_id = $1::uuid and s.id = b.session_id
+            where k.lo < p.bound and s.purged_at is not null) as is_purged
+    from found f left join cutoff c on true)"""
+"""What a fork would leave, `judged`: one row, or none where the source is gone.
+
+Without a family epoch nothing was ever purged, and the whole prefix need not be looked at.
+"""
+
+FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key share of s")},
+allowed as (
+    select * from judged where (cut = 0 or cutoff_step is not null) and not is_purged
+        and (turn_id is null or begins)
+        and (turn_id is null or not is_after or (ends and status not in ('running', 'waiting')))
+        and depth <= $12::integer and ($13::integer is null or inherited = $13::integer)
+        and ($6::text is null or kind = 'prompt' and (has_prompt or $7::text is not null))),
+directory as (
+    insert into session_directory (id, project_id, root_id)
+    select $3::uuid, project_id, $1::uuid from allowed on conflict do nothing returning id),
+made as (
+    insert into sessions (root_id, id, project_id, owner, name, model, head_branch, head_seq,
+        head_step, workflow_hash, initial_hash, run_settings, visibility, pending_action,
+        created_at, updated_at)
+    select $1::uuid, d.id, a.project_id, $14::text, coalesce($8::text, case
+            when a.name like '%{SUFFIX}' then a.name
+            else left(a.name, {LONGEST_NAME - len(SUFFIX)}) || '{SUFFIX}' end),
+        a.model, a.cutoff_branch, a.cut, a.cutoff_step, a.cutoff_hash, a.initial_hash,
+        a.run_settings, a.visibility,
+        case when $6::text is not null then json_build_object('mode', $6::text,
+            'turn_key', d.id, 'draft', coalesce($7::text, (select payload ->> 'content'
+                from records r where r.root_id = $1::uuid and r.branch_id = a.first_branch
+                and r.seq = a.first_seq))) end,
+        $11::timestamptz, $11::timestamptz
+    from allowed a cross join directory d),
+granted as (
+    insert into session_grants (session_id, principal_id, project_id, root_id, rights, granted_by,
+        created_at)
+    select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz
+    from directory d cross join session_grants g
+    where g.session_id = $2::uuid and g.principal_id = $14::text)
+insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint)
+select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branch, a.cut,
+    a.cutoff_step, a.depth, case when a.holder is null then '{{}}' else coalesce((
+        select sources from session_lineage l
+        where l.root_id = $1::uuid and l.session_id = a.holder), '{{}}') || a.holder end,
+    $9::text, $10::bytea
+from allowed a cross join directory d
+returning {LINEAGE}
+"""
+
+WHY = f"""{_FOUND.format(family_lock="", source_lock="")}
+select j.id, turn_id, kind, status, is_after, begins, ends, cut, inherited, depth, is_purged,
+    has_prompt, cutoff_step is not null as is_whole, d.id as taken
+from (select) one left join judged j on true
+left join session_directory d on d.id = $3::uuid"""
+
+MADE = f"""select s.owner, s.archived_at, s.deleted_at, l.fingerprint, {LINEAGE}
+from session_directory d
+join sessions s on s.root_id = d.root_id and s.id = d.id
+join session_lineage l on l.root_id = d.root_id and l.session_id = d.id
+where d.id = $1::uuid and d.project_id = $2::text"""
+
+OF = f"select {LINEAGE} from session_lineage where root_id = $1::uuid and session_id = $2::uuid"
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    """A fork's lineage; `is_new` where this call has made it, and not one before."""
+
+    lineage: Lineage
+    is_new: bool
+
+
+def place(root_id: str, asked: Fork) -> tuple[str | None, ...]:
+    """The first arguments of `FORK`, all those of `WHY`. Raises `NotOnPath`."""
+    turn_id = position = None
+    if asked.boundary is not None:
+        turn_id, position = asked.boundary.turn_id, asked.boundary.position
+        if not is_id(turn_id):
+            raise _off_path()
+    return root_id, asked.source_id, asked.child_id, turn_id, position
+
+
+def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackError | None:
+    """Why a fork was not made, from the row of `WHY`; None: by now it could be."""
+    if row["taken"] is not None:
+        return conflict()
+    if row["id"] is None:
+        return SessionNotFound("Agent not found")
+    if row["depth"] > max_depth:
+        return DepthLimit(
+            f"A session may be a fork of a fork {max_depth} times (`max_fork_depth`); go on in a "
+            "new session",
+            limit="max_fork_depth",
+            value=max_depth,
+        )
+    if asked.boundary is not None and not row["begins"]:
+        return _off_path()
+    unfinished = row["status"] in ("running", "waiting") or not row["ends"]
+    if row["turn_id"] is not None and row["is_after"] and unfinished:
+        return TurnIncomplete(
+            "The turn is not complete on this conversation's path; fork before it, or when it has "
+            "ended"
+        )
+    if asked.mode is not None and row["kind"] != "prompt":
+        return BadInput(f"`mode` `{asked.mode}` needs a boundary at a prompt; this is an edit")
+    if row["is_purged"] or (asked.mode and asked.draft is None and not row["has_prompt"]):
+        return HistoryPurged("A part of this conversation was purged; fork from after it")
+    if row["cut"] is None or (row["cut"] and not row["is_whole"]):
+        return HistoryMissing(
+            "Records that the fork would inherit are missing from the database; it is not made"
+        )
+    if asked.count not in (None, row["inherited"]):
+        return CountMismatch(
+            f"The fork would inherit {row['inherited']} turns, not {asked.count}; look at the "
+            "conversation again",
+            inherited_turn_count=row["inherited"],
+        )
+    return None
+
+
+def conflict() -> LineageConflict:
+    """What is said of an id that cannot become this fork's."""
+    return LineageConflict("This id is taken, or was used for another fork; take a new one")
+
+
+def _off_path() -> NotOnPath:
+    return NotOnPath("Turn is not on the current conversation path")
+
+
+def lineage_of(row: asyncpg.Record) -> Lineage:
+    """A row of `session_lineage`."""
+    boundary = None
+    if row["boundary_turn"] is not None:
+        boundary = Boundary(row["boundary_turn"], Side(row["boundary_position"]))
+    return Lineage(
+        parent_id=row["parent_id"],
+        boundary=boundary,
+        inherited_turn_count=row["inherited_turn_count"],
+        cutoff=Position(row["cutoff_branch"], row["cutoff_seq"], row["cutoff_step"] or ROOT_ID),
+        depth=row["depth"],
+        sources=tuple(row["sources"]),
+        description=row["description"],
+    )
