@@ -304,7 +304,8 @@ class Dao:
 
         A retry finds what was made, whatever has become of the source since. Raises
         `SessionNotFound`, `NotAllowed`, `LineageConflict`, `NotOnPath`, `TurnIncomplete`,
-        `DepthLimit`, `CountMismatch`, `HistoryPurged`, `HistoryMissing`, `BadInput`, `DatabaseUnavailable`.
+        `DepthLimit`, `CountMismatch`, `HistoryPurged`, `HistoryMissing`, `BadInput`,
+        `DatabaseUnavailable`.
         """
         try:
             source = await self.key(principal, asked.source_id, right=Right.FORK)
