@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from turnback.core.errors import HistoryMissing
 from turnback.core.lineage import (
     OPEN,
     ROOT,
     SEGMENTS_PER_ROW,
+    Boundary,
     Branch,
+    Fork,
+    PendingMode,
     Position,
     Segment,
+    Side,
+    Stub,
     branch_off,
     on_path,
     segments_at,
     source_at,
+    unfolded,
 )
 
 
@@ -73,3 +86,49 @@ def test_the_root_is_on_every_path() -> None:
     assert on_path(branches, head, ROOT)
     assert on_path(branches, ROOT, ROOT)
     assert list(segments_at(branches, ROOT)) == []
+
+
+# -- forks
+
+
+@given(st.lists(st.floats(0, 1), max_size=200), st.integers(1, 5))
+@settings(max_examples=60, deadline=None)
+def test_the_rows_along_a_path_are_told_from_the_path(cuts: list[float], run: int) -> None:
+    branches: dict[str, Branch] = {}
+    head = ROOT
+    for n, cut in enumerate(cuts):
+        at = round(cut * head.seq)
+        left = Position(source_at(branches, head, at), at, f"{at}") if at else ROOT
+        branch = branch_off(branches, left, branch_id=f"b{n}", session_id=f"s{n % 7}")
+        branches[branch.id] = branch
+        head = Position(branch.id, left.seq + run, f"{left.seq + run}")
+    along = [branches[segment.source] for segment in segments_at(branches, head)][::-1]
+    stubs = [Stub(b.id, b.session_id, b.cutoff, b.below, b.segment_count) for b in along]
+    assert unfolded(stubs) == along
+
+
+def test_a_fork_is_known_again_by_what_was_asked() -> None:
+    asked = Fork("p", "c", Boundary("t", Side.AFTER), name="X")
+    assert asked.fingerprint == replace(asked, count=3).fingerprint
+    for other in (
+        replace(asked, source_id="q"),
+        replace(asked, boundary=Boundary("t", Side.BEFORE)),
+        replace(asked, boundary=None),
+        replace(asked, mode=PendingMode.EDIT),
+        replace(asked, draft="d"),
+        replace(asked, name=None, description="X"),
+    ):
+        assert other.fingerprint != asked.fingerprint
+
+
+@pytest.mark.parametrize("below", ["b70", "b140", "nobody"])
+def test_rows_that_lead_round_or_nowhere_are_an_error_and_no_endless_walk(below: str) -> None:
+    branches, head, _ = grow(3 * SEGMENTS_PER_ROW)
+    branches["b70"] = replace(branches["b70"], below=below)
+    for row in branches.values():
+        if row.below == "b63":
+            branches[row.id] = replace(row, below=below)
+    with pytest.raises(HistoryMissing):
+        list(segments_at(branches, head))
+    with pytest.raises(HistoryMissing):
+        on_path(branches, head, Position("b1", 2, ""))
