@@ -111,6 +111,7 @@ class World:
             node_id=new_id(),
             max_redo_depth=settings.max_redo_depth,
             directory_cache=settings.directory_cache,
+            attachments=settings.attachments_folder,
         )
         try:
             await dao.leases.hold()

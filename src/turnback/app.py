@@ -44,6 +44,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
             node_id=new_id(),
             max_redo_depth=settings.max_redo_depth,
             directory_cache=settings.directory_cache,
+            attachments=settings.attachments_folder,
         )
         sessions = Sessions(dao, settings)
         watching = asyncio.create_task(metrics.watch_loop())

@@ -47,6 +47,11 @@ class Settings(BaseSettings):
     """The TCP port; `0` takes any free one."""
     data_dir: Path = Path("./.turnback")
     """Where the embedded PostgreSQL keeps its files; not used with `TURNBACK_DATABASE_URL`."""
+    attachments_dir: Path | None = None
+    """Where the bytes of attachments are kept; without it, `attachments` in `TURNBACK_DATA_DIR`.
+
+    Processes that share a database share it too.
+    """
     allowed_origins: tuple[str, ...] = ()
     """Origins whose pages may use the server, beside its own; a JSON list of them."""
     log_level: Annotated[LogLevel, BeforeValidator(lambda value: str(value).lower())] = "info"
@@ -152,6 +157,25 @@ class Settings(BaseSettings):
     forget_interval: Seconds = 600.0
     """The time between two rounds of dropping what is past its time."""
 
+    # -- attachments
+
+    max_attachment_bytes: Bytes = 20_000_000
+    """One file."""
+    max_session_attachments: Positive = 200
+    """Files that a session may have of its own."""
+    max_session_attachment_bytes: Bytes = 200_000_000
+    """What those may have together."""
+    max_prompt_attachments: Positive = 20
+    """Files that one prompt may name."""
+    max_image_bytes: Bytes = 5_000_000
+    """An image that a model is sent; of a larger one it is told the name."""
+    attachment_timeout: Seconds = 600.0
+    """How long a file may take to come, before it is refused."""
+    max_uploads: Positive = 64
+    """Files that may be coming to one process at once."""
+    attachment_grace: Seconds = 3_600.0
+    """How long bytes stay that nothing refers to; longer than `attachment_timeout`."""
+
     # -- leases (database clock)
 
     lease_heartbeat: Seconds = 5.0
@@ -213,6 +237,18 @@ class Settings(BaseSettings):
     """How long a transcript waits for the session to come to `min_revision`."""
     wait_timeout: Seconds = 600.0
     """How long `?wait=end` waits for a turn's end, and is then answered 202."""
+
+    @property
+    def attachments_folder(self) -> Path:
+        """Where the bytes of attachments are kept."""
+        return self.attachments_dir or self.data_dir / "attachments"
+
+    @field_validator("attachment_grace")
+    @classmethod
+    def _outlives_uploads(cls, grace: float, info: ValidationInfo) -> float:
+        if grace <= info.data.get("attachment_timeout", 0.0):
+            raise ValueError("must be longer than `TURNBACK_ATTACHMENT_TIMEOUT`")
+        return grace
 
     @field_validator("lease_expiry")
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,12 @@ SETTINGS = Settings(max_steps=10)
 
 
 @pytest.fixture
-async def memory(fresh_database: str) -> AsyncIterator[Memory]:
+async def memory(fresh_database: str, tmp_path: Path) -> AsyncIterator[Memory]:
     """A session with a limit of its own, as just read."""
     database = await Database.open(fresh_database, size=2, connect_timeout=5, statement_timeout=10)
-    dao = Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=100)
+    dao = Dao(
+        database, node_id=new_id(), max_redo_depth=3, directory_cache=100, attachments=tmp_path
+    )
     key = await dao.create(
         LOCAL,
         session_id=new_id(),

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -50,8 +51,10 @@ async def database(fresh_database: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def dao(database: Database) -> Dao:
-    return Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=100)
+def dao(database: Database, tmp_path: Path) -> Dao:
+    return Dao(
+        database, node_id=new_id(), max_redo_depth=3, directory_cache=100, attachments=tmp_path
+    )
 
 
 async def create(dao: Dao, *, workflow: Workflow = EMPTY, name: str = "Orders") -> SessionKey:
@@ -386,9 +389,9 @@ async def test_events_older_than_the_days_kept_are_dropped_too(
 
 
 async def test_where_sessions_are_is_remembered_of_so_many_and_found_again(
-    database: Database,
+    database: Database, tmp_path: Path
 ) -> None:
-    dao = Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=2)
+    dao = Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=2, attachments=tmp_path)
     made = [await create(dao) for _ in range(4)]
     found = [await dao.key(LOCAL, key.id) for key in (*made, made[0])]
     assert found == [*made, made[0]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import asyncpg
@@ -177,7 +178,13 @@ async def _check_snapshots(url: str, rows: dict[str, list[Row]]) -> None:
         wanted[str(row["root_id"])] |= {row["before_hash"].hex(), row["after_hash"].hex()}
     database = await Database.open(url, size=1, connect_timeout=10, statement_timeout=30)
     try:
-        dao = Dao(database, node_id=new_id(), max_redo_depth=1000, directory_cache=100)
+        dao = Dao(
+            database,
+            node_id=new_id(),
+            max_redo_depth=1000,
+            directory_cache=100,
+            attachments=Path("none"),
+        )
         for root, hashes in wanted.items():
             found = await dao.workflows(LOCAL, SessionKey(root, root), hashes)
             assert found.keys() == hashes

@@ -235,9 +235,8 @@ def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any
 def _command(model: Any, *, v1: bool, max_edits: int) -> Command:
     match model:
         case WsClientPromptCommand():
-            if model.attachmentIds:
-                raise NotAvailable("This server does not offer attachments; see `/capabilities`")
-            return Prompt(model.content, model.messageSource, model.turnKey)
+            attached = tuple(dict.fromkeys(model.attachmentIds or ()))
+            return Prompt(model.content, model.messageSource, model.turnKey, attached)
         case WsClientStopCommand():
             return Stop()
         case WsClientRevertCommand():

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+MARK = "turnback.head"
+
+
+def is_head(scope: Scope | dict[str, Any]) -> bool:
+    """Whether only the head of the answer is wanted: who would read much for its body need not."""
+    return MARK in scope
 
 
 class Head:
@@ -21,4 +30,4 @@ class Head:
                 message = {**message, "body": b""}
             await send(message)
 
-        await self._app({**scope, "method": "GET"}, receive, bodiless)
+        await self._app({**scope, "method": "GET", MARK: True}, receive, bodiless)

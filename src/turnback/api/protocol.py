@@ -46,7 +46,6 @@ def options(settings: Settings) -> dict[str, Any]:
         "http": partial(
             HttpProtocol,
             handshake_timeout=settings.handshake_timeout,
-            body_timeout=settings.body_timeout,
             answer_timeout=settings.answer_timeout,
         ),
         # A proxy or client that keeps it for as long sends into one that is just being closed.
@@ -62,23 +61,21 @@ def options(settings: Settings) -> dict[str, Any]:
 class HttpProtocol(H11Protocol):
     """A connection until it asks for a socket.
 
-    A request's head and its body have to come in time; what is answered has to be taken.
+    A request's head has to come in time, and what is answered has to be taken. How long a body may
+    take is up to the route that reads it; one that goes on after the answer is cut soon.
     """
 
     def __init__(
         self,
         *args: Any,
         handshake_timeout: float,
-        body_timeout: float,
         answer_timeout: float,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
-        # By what the peer is at: in how many seconds it has to be through with it. A body that is
-        # late is refused by the route that reads it; here it is one that nobody reads any more.
-        self._times = {h11.IDLE: handshake_timeout, h11.SEND_BODY: body_timeout + LINGER}
+        self._handshake_timeout = handshake_timeout
         self._answer_timeout = answer_timeout
-        self._awaited: type[object] | None = None
+        self._awaited: tuple[type[object] | None, bool] = None, False
         self._waiting: asyncio.TimerHandle | None = None
         self._taking: asyncio.TimerHandle | None = None
 
@@ -98,6 +95,12 @@ class HttpProtocol(H11Protocol):
         super().connection_lost(exc)
         self._wait(None)
         self._watch_no_more()
+
+    def on_response_complete(self) -> None:
+        """The answer is given; it may have come before its request was whole."""
+        super().on_response_complete()
+        if self.conn.their_state is h11.SEND_BODY:
+            self._wait(h11.SEND_BODY)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """The connection becomes another protocol's."""
@@ -121,14 +124,21 @@ class HttpProtocol(H11Protocol):
 
     def _wait(self, state: type[object] | None) -> None:
         """The peer is in this state of a request: how long it may be is counted from here."""
-        if state is self._awaited:
+        awaited = state, self.conn.our_state is h11.DONE
+        if awaited == self._awaited:
             return
-        self._awaited = state
+        self._awaited = awaited
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None
-        if state in self._times:
-            self._waiting = self.loop.call_later(self._times[state], self.transport.abort)
+        match awaited:
+            case h11.IDLE, _:
+                seconds = self._handshake_timeout
+            case h11.SEND_BODY, True:
+                seconds = LINGER
+            case _:
+                return
+        self._waiting = self.loop.call_later(seconds, self.transport.abort)
 
     def _watch(self, before: int | None) -> None:
         """Cut a peer that has taken nothing since `before` bytes waited for it."""

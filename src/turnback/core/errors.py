@@ -11,16 +11,19 @@ what a program needs (never a secret, never bytes of another session).
         PendingActionClaimed,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
-        NotAllowed
+        NotAllowed, AttachmentInherited
       NotFound             in the words for what does not exist
-        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, NoPendingAction, HistoryPurged
+        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, NoPendingAction, HistoryPurged,
+        AttachmentNotFound, AttachmentGone
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
-        InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused
+        InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused,
+        RangeNotSatisfiable
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
         SchemaMismatch, DowngradeRefused
+      StorageFailed        the files' part
       RunError             what ends a run
         ModelFailed, ModelNotConfigured, ToolFailed
       StartError           what keeps the service from starting
@@ -216,6 +219,12 @@ class TooManySockets(Refusal):
     status = 429
 
 
+class AttachmentInherited(Refusal):
+    """A file that was attached in another session of the family; it can be removed there."""
+
+    code = "attachment_inherited"
+
+
 class NotAllowed(Refusal):
     """The caller may know of it and lacks the right (protocol.md 4); data: `right`."""
 
@@ -253,6 +262,19 @@ class UnknownStep(NotFound):
     """No such step reachable from this session."""
 
     code = "unknown_step"
+
+
+class AttachmentNotFound(NotFound):
+    """No such attachment that this session may read; data: `attachment_id`."""
+
+    code = "attachment_not_found"
+
+
+class AttachmentGone(NotFound):
+    """An attachment that was removed, or whose bytes are missing; data: `attachment_id`."""
+
+    code = "attachment_gone"
+    status = 410
 
 
 class UnknownKey(NotFound):
@@ -359,6 +381,13 @@ class HostRefused(BadInput):
     status = 421
 
 
+class RangeNotSatisfiable(BadInput):
+    """A `Range` that begins behind the end of the file; data: `size`."""
+
+    code = "range_not_satisfiable"
+    status = 416
+
+
 class StoreError(TurnbackError):
     """The database's part in a failure."""
 
@@ -411,6 +440,13 @@ class DowngradeRefused(StoreError):
     """A migration that cannot be taken back: what it brought is in use."""
 
     code = "downgrade_refused"
+
+
+class StorageFailed(TurnbackError):
+    """The files of attachments cannot be read or written: a full disk, a folder that is gone."""
+
+    code = "storage_failed"
+    status = 503
 
 
 class RunError(TurnbackError):

@@ -13,11 +13,12 @@ from turnback.core.workflow import Workflow
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A user's message. `turn_key` makes a retry the same turn."""
+    """A user's message, and the files it is about. `turn_key` makes a retry the same turn."""
 
     content: str
     message_source: str | None = None
     turn_key: str | None = None
+    attachment_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

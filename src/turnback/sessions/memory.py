@@ -15,6 +15,7 @@ from itertools import islice
 
 from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
+from turnback.core.attachments import Attachment
 from turnback.core.errors import HistoryMissing, HistoryPurged, SnapshotMissing
 from turnback.core.principal import Principal
 from turnback.core.tree import Limits, Role, Step, Tree
@@ -211,6 +212,15 @@ class Memory:
         """The records of these steps, in this order."""
         ids = [step.id for step in steps]
         return await self._dao.records(self._service, self.key, ids)
+
+    async def attached(self, principal: Principal, ids: Sequence[str]) -> list[Attachment]:
+        """The files of these ids, which must be ready and the session's to read.
+
+        Raises `AttachmentNotFound`, `AttachmentGone`.
+        """
+        if not ids:
+            return []
+        return [row.said for row in await self._dao.attachments.ready(principal, self.key, ids)]
 
     async def history(self, *, max_tokens: int, max_turns: int) -> list[PastStep]:
         """The visible steps for the model, oldest first, the prompt to answer last.

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from turnback.agent.steps import PastStep, StepDraft, ToolCall, ToolResult
+from turnback.core.attachments import Attachment
 from turnback.core.edits import Edit, ReplaceWorkflow, describe
 from turnback.core.tree import TurnKind
 from turnback.store.rows import Record
 
 
-def of_prompt(content: str, message_source: str | None) -> str:
+def of_prompt(
+    content: str, message_source: str | None, attachments: Sequence[Attachment] = ()
+) -> str:
     """The payload of a user's message."""
-    return _dump({"content": content, "messageSource": message_source})
+    attached = [asdict(attachment) for attachment in attachments]
+    return _dump(
+        {"content": content, "messageSource": message_source, "attachments": attached or None}
+    )
 
 
 def of_edit(edits: Sequence[Edit], *, kept: bool = False) -> str:

@@ -17,7 +17,7 @@ from turnback.core.errors import (
     Draining,
     TooLarge,
 )
-from turnback.core.principal import GRANTABLE, Right, named
+from turnback.core.principal import GRANTABLE, Principal, Right, named
 from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
     EndReason,
@@ -87,7 +87,7 @@ class Planner:
         ids, by = NewIds(turn=new_id(), step=new_id(), branch=new_id()), asked.principal.id
         match command:
             case Prompt():
-                return self._prompt(command, ids, by, draining=draining)
+                return await self._prompt(command, asked.principal, ids, draining=draining)
             case Stop():
                 events = tree.stop()
                 return Plan(guard=Generating(), events=events) if events else None
@@ -124,7 +124,9 @@ class Planner:
             case _:
                 assert_never(command)
 
-    def _prompt(self, command: Prompt, ids: NewIds, by: str, *, draining: bool) -> Plan:
+    async def _prompt(
+        self, command: Prompt, principal: Principal, ids: NewIds, *, draining: bool
+    ) -> Plan:
         if not command.content.strip():
             raise ContentRequired("Message content is required")
         limit = self._settings.max_prompt_bytes
@@ -134,13 +136,22 @@ class Planner:
                 limit="max_prompt_bytes",
                 value=limit,
             )
-        events = self._memory.tree.prompt(ids, by=by, key=command.turn_key)
+        most = self._settings.max_prompt_attachments
+        if len(command.attachment_ids) > most:
+            raise TooLarge(
+                f"A prompt may name {most} files (`max_prompt_attachments`)",
+                limit="max_prompt_attachments",
+                value=most,
+            )
+        events = self._memory.tree.prompt(ids, by=principal.id, key=command.turn_key)
         if draining:
             raise Draining("The server is going down and starts no new run; try again in a moment")
+        attached = await self._memory.attached(principal, command.attachment_ids)
         return Plan(
             guard=Idle(self._memory.revision, claims=True),
             events=events,
-            payload=payloads.of_prompt(command.content, command.message_source),
+            payload=payloads.of_prompt(command.content, command.message_source, attached),
+            attachments=command.attachment_ids,
             after=self._memory.present,
             node_id=self._node_id,
             turn_id=ids.turn,

@@ -43,6 +43,7 @@ class Plan:
     change: SessionChange | None = None
     notices: tuple[Notice, ...] = ()
     turn_id: str | None = None
+    attachments: tuple[str, ...] = ()
 
 
 def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) -> Commit:
@@ -73,6 +74,7 @@ def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) 
         request=request,
         node_id=plan.node_id,
         change=plan.change,
+        attachments=plan.attachments,
     )
 
 

@@ -306,6 +306,14 @@ def _record(s: _Statement, step: Step) -> None:
         f"created_at) select {s.root}, {s.session}, {values}, s.revision - {told_after}, "
         f"{s.who}, {s.now} from s",
     )
+    if s.commit.attachments:
+        ids = s.arg(list(s.commit.attachments), "uuid[]")
+        place = s.row((step.branch_id, "uuid"), (step.seq, "integer"))
+        s.add(
+            "referred",
+            "insert into attachment_refs (root_id, branch_id, seq, attachment_id) "
+            f"select {s.root}, {place}, a.id from s, unnest({ids}) a(id)",
+        )
 
 
 def _push(s: _Statement, position: Position, max_redo_depth: int) -> None:

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -35,7 +36,9 @@ from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
 from turnback.store import forks, prefixes, tree_rows
 from turnback.store.access import Access, caller, may_read
+from turnback.store.attachments import Attachments
 from turnback.store.database import Connection, Database
+from turnback.store.files import Files
 from turnback.store.identities import Identities
 from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
@@ -206,10 +209,17 @@ class Dao:
     """The store's one door. `node_id` names this process to the others.
 
     `leases` say which process carries which run, `wakeups` tell the others what was committed.
+    `attachments` is the folder of uploaded bytes.
     """
 
     def __init__(
-        self, database: Database, *, node_id: str, max_redo_depth: int, directory_cache: int
+        self,
+        database: Database,
+        *,
+        node_id: str,
+        max_redo_depth: int,
+        directory_cache: int,
+        attachments: Path,
     ) -> None:
         self._db = database
         self._max_redo_depth = max_redo_depth
@@ -223,6 +233,7 @@ class Dao:
         self.transcripts = Transcripts(database)
         self.access = Access(database)
         self.identities = Identities(database, self.access, self.wakeups)
+        self.attachments = Attachments(database, Files(attachments))
 
     # -- finding
 

@@ -50,7 +50,7 @@ class Record:
     """A step as stored: the light half, and its payload as JSON text.
 
     The payload's members are those of the wire's step that no column holds: `content`,
-    `toolCalls`, `toolResults`, `usage`, `messageSource`, `edits`.
+    `toolCalls`, `toolResults`, `usage`, `messageSource`, `attachments`, `edits`.
     """
 
     step: Step
@@ -148,7 +148,7 @@ class Commit:
     """One transaction: what the core said, what is told of it, and what that refers to.
 
     `id` marks its events, so that a commit whose answer was lost can be looked up. `payload` is
-    that of the one appended step, if any.
+    that of the one appended step, if any, and `attachments` are the ids that it names.
     """
 
     id: str
@@ -163,6 +163,7 @@ class Commit:
     request: Request | None = None
     node_id: str | None = None
     change: SessionChange | None = None
+    attachments: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,26 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from turnback.api.rest import commands, preview, service, sessions, steps, transcripts, workflow
+from turnback.api.rest import (
+    attachments,
+    commands,
+    preview,
+    service,
+    sessions,
+    steps,
+    transcripts,
+    workflow,
+)
 
 router = APIRouter()
-for subject in (sessions, commands, steps, transcripts, workflow, preview, service):
+for subject in (
+    sessions,
+    commands,
+    steps,
+    transcripts,
+    workflow,
+    preview,
+    attachments,
+    service,
+):
     router.include_router(subject.router)
