@@ -34,7 +34,7 @@ from turnback.settings import Settings
 
 LATER = "Not offered yet"
 COMMON = {"type", "requestId", "expectedHeadId"}
-COMES_LATER = {"planId", "attachmentIds"}
+COMES_LATER = {"planId"}
 """Members of commands that are taken to be refused."""
 
 
@@ -180,7 +180,6 @@ async def test_commands_that_come_later_are_not_available_and_not_named(standing
         *((name.removeprefix("WsClient").removesuffix("Command"), {}) for name in commands),
         ("Revert", {"messageId": "x", "effects": "undo"}),
         ("Revert", {"messageId": "x", "planId": "x"}),
-        ("Prompt", {"content": "x", "attachmentIds": ["x"]}),
     ]
     session = await standing.session()
     async with standing.connect(session) as client:
@@ -191,7 +190,7 @@ async def test_commands_that_come_later_are_not_available_and_not_named(standing
     assert set(offered["commands"]) == set(members(frames.ClientFrame))
     assert set(offered["protocols"]) == {frames.V1, frames.BASE}
     said = json.dumps(offered)
-    for name in [*commands, "undo", "fork", "attachment", "grants", "ticket", "approve"]:
+    for name in [*commands, "undo", "fork", "grants", "ticket", "approve"]:
         assert name not in said
     events = {name for name in LATER_NAMES if name.startswith("WsServer")}
     assert not events & set(members(frames.ServerFrame))

@@ -181,7 +181,6 @@ async def test_what_is_for_v1_is_unknown_to_a_base_client(server: Server) -> Non
         ("Undo", {"planId": "p"}),
         ("Acknowledge", {"residueId": "r"}),
         ("Revert", {"messageId": "m", "effects": "undo"}),
-        ("Prompt", {"content": "x", "attachmentIds": ["a"]}),
     ],
 )
 async def test_what_comes_later_answers_not_available(

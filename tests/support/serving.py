@@ -7,6 +7,8 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
@@ -63,7 +65,16 @@ async def serving(
 
     `wrap` puts something before the app.
     """
-    configured = Settings(**(QUICK | settings))
+    with TemporaryDirectory() as folder:
+        kept = {"attachments_dir": Path(folder)} | settings
+        async with _serving(database_url, Settings(**(QUICK | kept)), wrap) as running:
+            yield running
+
+
+@asynccontextmanager
+async def _serving(
+    database_url: str, configured: Settings, wrap: Wrap | None
+) -> AsyncIterator[Server]:
     app = create_app(configured, database_url)
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(

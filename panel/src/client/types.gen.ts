@@ -19,6 +19,14 @@ export type AddOperator = {
   position?: Position | null;
 };
 
+/** A file that a prompt is about, as it was then; whether it is still there, REST says. */
+export type AttachmentFrame = {
+  id: string;
+  name: string;
+  type: string;
+  size: number;
+};
+
 export type BaseClientFrame = BasePromptCommand | BaseStopCommand | BaseRevertCommand | BaseRedoCommand;
 
 /** A sentence on what could not be done; nothing has changed. */
@@ -225,6 +233,7 @@ export type StepFrame = {
   toolCalls?: ToolCallFrame[] | null;
   toolResults?: ToolResultFrame[] | null;
   usage?: UsageFrame | null;
+  attachments?: AttachmentFrame[] | null;
   branchId: string;
   kind: "prompt" | "edit";
   endReason: "complete" | "stopped" | "failed" | "limit" | "interrupted" | null;

@@ -201,15 +201,20 @@ def step(record: Record) -> dict[str, Any]:
     """A step as a v1 client sees it: no contents, and the + members."""
     held = record.step
     payload = orjson.loads(record.payload)
-    return _step(record, payload) | {
-        "branchId": held.branch_id,
-        "kind": "edit" if "edits" in payload else "prompt",
-        "endReason": held.end_reason,
-        "effects": [],
-        "beforeHash": held.before,
-        "afterHash": held.after,
-        "by": record.principal,
-    }
+    attached = {"attachments": payload["attachments"]} if "attachments" in payload else {}
+    return (
+        _step(record, payload)
+        | attached
+        | {
+            "branchId": held.branch_id,
+            "kind": "edit" if "edits" in payload else "prompt",
+            "endReason": held.end_reason,
+            "effects": [],
+            "beforeHash": held.before,
+            "afterHash": held.after,
+            "by": record.principal,
+        }
+    )
 
 
 def base_step(

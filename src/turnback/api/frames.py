@@ -302,6 +302,15 @@ class UsageFrame(_Frame):
     totalTokens: int
 
 
+class AttachmentFrame(_Frame):
+    """A file that a prompt is about, as it was then; whether it is still there, REST says."""
+
+    id: str
+    name: str
+    type: str
+    size: int
+
+
 class StepFrame(_Frame):
     """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
 
@@ -318,6 +327,7 @@ class StepFrame(_Frame):
     toolCalls: list[ToolCallFrame] | None = None
     toolResults: list[ToolResultFrame] | None = None
     usage: UsageFrame | None = None
+    attachments: list[AttachmentFrame] | None = None
     branchId: str
     kind: Literal["prompt", "edit"]
     endReason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None

@@ -18,12 +18,12 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, TypeVar
-from urllib.parse import quote, unquote
 
 import structlog
 
 from turnback.core.attachments import HEAD, sniffed
 from turnback.core.errors import StorageFailed
+from turnback.core.principal import NAME
 from turnback.failpoints import hit
 from turnback.store.ids import new_id
 
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 UPLOADS = ".uploads"
-"""The folder of what is still coming: no project's, for a dot is quoted in those."""
+"""The folder of what is still coming: no project's, whose names begin with no dot (core/principal.py)."""
 
 BLOCK = 1 << 20
 """Bytes that are written at once: all that an upload holds in memory."""
@@ -158,13 +158,14 @@ class Files:
                 for project in sorted(self._folder.iterdir()):
                     if project.name != UPLOADS and project.is_dir():
                         names = [name for name in os.listdir(project) if _HASH.fullmatch(name)]
-                        yield unquote(project.name), names
+                        yield project.name, names
 
         return await self._on_disk(lambda: list(listed()))
 
     def _place(self, project_id: str, sha256: str) -> Path:
+        assert NAME.fullmatch(project_id)
         assert _HASH.fullmatch(sha256)
-        return self._folder / quote(project_id, safe="").replace(".", "%2E") / sha256
+        return self._folder / project_id / sha256
 
     async def _on_disk(self, act: Callable[..., T], *args: object) -> T:
         try:

@@ -19,6 +19,7 @@ from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
 from turnback.core.attachments import cleaned
 from turnback.core.errors import Archived, BadCursor, QueueFull, TooLarge, TooSlow
+from turnback.core.principal import Right
 from turnback.settings import Settings
 from turnback.store.attachments import AttachmentRow, Room
 from turnback.store.ids import ID, is_id
@@ -94,6 +95,7 @@ async def upload(
     """
     sessions, principal = sessions_of(request), principal_of(request)
     settings, attachments = sessions.settings, sessions.dao.attachments
+    key = await sessions.dao.key(principal, session_id, right=Right.RUN)
     row = await sessions.dao.session(principal, session_id)
     if row.archived_at is not None:
         raise Archived("The session is archived; unarchive it to go on")
@@ -105,9 +107,11 @@ async def upload(
             idempotent(request, f"{name}\n{received.sha256}".encode()) as claim,
         ):
             if claim.answer is None:
+                # It may have come for long, and the right may be gone.
+                await sessions.dao.key(principal, session_id, right=Right.RUN)
                 added = await attachments.add(
                     principal,
-                    row.key,
+                    key,
                     received,
                     attachment_id=claim.id,
                     name=name,
@@ -181,8 +185,10 @@ async def content(request: Request, session_id: str, attachment_id: str) -> Resp
 @router.delete("/sessions/{session_id}/attachments/{attachment_id}", status_code=204)
 async def remove_attachment(request: Request, session_id: str, attachment_id: str) -> Response:
     """Remove a file, for everyone who could read it: for the session's forks too."""
-    key = await _readable(request, session_id)
-    await sessions_of(request).dao.attachments.remove(principal_of(request), key, attachment_id)
+    dao, principal = sessions_of(request).dao, principal_of(request)
+    key = await dao.key(principal, session_id, right=Right.RUN)
+    await dao.session(principal, session_id)
+    await dao.attachments.remove(principal, key, attachment_id)
     return Response(status_code=204)
 
 

@@ -21,7 +21,7 @@ from turnback.core.principal import Principal
 from turnback.store.rows import SessionKey
 from turnback.store.transcripts import Transcripts
 
-SAID = ("messageSource", "toolCalls", "toolResults", "usage")
+SAID = ("messageSource", "attachments", "toolCalls", "toolResults", "usage")
 """The members of a payload that are shown after its content, where it has them."""
 
 
@@ -49,6 +49,15 @@ class UsageBody(BaseModel):
     total_tokens: int
 
 
+class AttachedBody(BaseModel):
+    """A file that a prompt is about, as it was then."""
+
+    id: str
+    name: str
+    type: str
+    size: int
+
+
 class RecordBody(BaseModel):
     """A step. `seq` is its place in the transcript from 1, `record_index` that in its turn."""
 
@@ -64,6 +73,7 @@ class RecordBody(BaseModel):
     is_begin: bool
     is_end: bool
     message_source: Literal["chat", "feedback"] | None = None
+    attachments: list[AttachedBody] | None = None
     tool_calls: list[ToolCallBody] | None = None
     tool_results: list[ToolResultBody] | None = None
     usage: UsageBody | None = None
