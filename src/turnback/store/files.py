@@ -32,7 +32,7 @@ log = structlog.get_logger()
 T = TypeVar("T")
 
 UPLOADS = ".uploads"
-"""The folder of what is still coming: no project's, whose names begin with no dot (core/principal.py)."""
+"""The folder of what is still coming: no project's, for none begins with a dot."""
 
 BLOCK = 1 << 20
 """Bytes that are written at once: all that an upload holds in memory."""
