@@ -69,6 +69,7 @@ create table attachment_refs (
     attachment_id uuid not null,
     primary key (root_id, branch_id, seq, attachment_id)
 );
+create index attachment_refs_by_attachment on attachment_refs (root_id, attachment_id, seq);
 """
 
 FILES = "there are attachments, whose files nobody would find again"

@@ -2,9 +2,9 @@
 
 A row is there from the moment its bytes are in place, never earlier: what has a row is ready. A
 session reads what was attached in it, and what the prefix that it was forked with refers to
-(`FORKED`, in the fork's own statement). The bytes' own row, `attachment_objects`, is locked while
-its file is put in place or removed, so that of an upload and a sweep of the same bytes one comes
-after the other.
+(`INHERITED`, in the fork's own statement). The bytes' own row, `attachment_objects`, is locked
+while its file is put in place or removed, so that of an upload and a sweep of the same bytes one
+comes after the other.
 """
 
 from __future__ import annotations
@@ -74,19 +74,34 @@ from gone where x.root_id = $1::uuid and x.attachment_id = gone.id and x.revoked
 ARCHIVED = """select archived_at is not null from sessions
 where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
 
-FORKED = """insert into session_attachment_access
-    (root_id, session_id, attachment_id, source, granted_at)
-select distinct x.root_id, {child}, x.attachment_id, x.source, {now}
-from {segments} g
-join attachment_refs f on f.root_id = {root} and f.branch_id = g.src
-    and f.seq > g.lo and f.seq <= g.hi
-join session_attachment_access x on x.root_id = {root} and x.session_id = {parent}
-    and x.attachment_id = f.attachment_id and x.revoked_at is null
-join attachments a on a.root_id = {root} and a.id = f.attachment_id and a.deleted_at is null"""
-"""The access rows of a fork, to be a part of its statement (lineage.md 4, 8).
+INHERITED = """attached as materialized (
+    select r.branch_id, r.seq, x.attachment_id, x.source from allowed a
+    join session_attachment_access x on x.root_id = $1::uuid and x.session_id = $2::uuid
+        and x.revoked_at is null
+    join attachments t on t.root_id = $1::uuid and t.id = x.attachment_id and t.deleted_at is null
+    join attachment_refs r on r.root_id = $1::uuid and r.attachment_id = x.attachment_id
+        and r.seq <= a.cut),
+line(src, lo, hi, below, bound, earliest) as (
+    select b.src, b.lo, b.hi, b.below, a.cut, e.earliest
+    from (select min(seq) as earliest from attached) e cross join allowed a
+    join branches b on b.root_id = $1::uuid and b.id = a.cutoff_branch
+    where e.earliest is not null
+    union all
+    select b.src, b.lo, b.hi, b.below, l.lo[1], l.earliest from line l
+    join branches b on b.root_id = $1::uuid and b.id = l.below and b.lo[1] < l.lo[1]
+    where l.lo[1] >= l.earliest),
+inherited as (
+    insert into session_attachment_access
+        (root_id, session_id, attachment_id, source, granted_at)
+    select distinct $1::uuid, d.id, t.attachment_id, t.source, {now}
+    from directory d cross join line l cross join lateral unnest(l.src, l.lo, l.hi) k(src, lo, hi)
+    join attached t on t.branch_id = k.src and t.seq > k.lo and t.seq <= least(k.hi, l.bound)
+    where k.lo < l.bound)"""
+"""A part of the fork's statement: one access row for each file of the prefix (lineage.md 4, 8).
 
-`segments` names the query whose rows (src, lo, hi) are the clipped segments of the prefix; `root`,
-`parent`, `child`, `now` are expressions. What the parent may not read itself is not passed on.
+It stands in a `with recursive`, whose $1 is the root and $2 the parent, behind `allowed` (cut,
+cutoff_branch) and `directory` (the child's id). It begins at the files that the parent may read
+itself: where there are none the prefix is not walked, and no further down than the first of them.
 """
 
 

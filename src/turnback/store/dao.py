@@ -219,7 +219,7 @@ class Dao:
         node_id: str,
         max_redo_depth: int,
         directory_cache: int,
-        attachments: Path,
+        attachments: Path = Path(".turnback/attachments"),
     ) -> None:
         self._db = database
         self._max_redo_depth = max_redo_depth

@@ -27,6 +27,7 @@ from turnback.core.errors import (
     TurnIncomplete,
 )
 from turnback.core.lineage import ROOT_ID, Boundary, Fork, Lineage, Position, Side
+from turnback.store.attachments import INHERITED
 from turnback.store.ids import is_id
 
 LINEAGE = """parent_id, boundary_turn, boundary_position, inherited_turn_count, cutoff_branch,
@@ -128,7 +129,8 @@ granted as (
         created_at)
     select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz
     from directory d cross join session_grants g
-    where g.session_id = $2::uuid and g.principal_id = $14::text)
+    where g.session_id = $2::uuid and g.principal_id = $14::text),
+{INHERITED.format(now="$11::timestamptz")}
 insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint)
 select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branch, a.cut,
     a.cutoff_step, a.depth, case when a.holder is null then '{{}}' else coalesce((
