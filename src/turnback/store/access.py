@@ -56,15 +56,25 @@ def _own(session: str, caller: str) -> str:
 def rights(session: str, caller: str) -> str:
     """SQL: the rights of `caller` on the row `session`, as `text[]`; empty where it may not read.
 
-    Both are names of rows in the statement around it.
+    Who reads a fork reads records of the sessions that it comes from, so that they need read on
+    each of those, deleted or not. Both names are of rows in the statement around it.
     """
-    return f"""(select case when 'read' = any(own) then own else '{{}}' end
-    from (select {_own(session, caller)} as own) o)"""
+    return f"""(select case when 'read' = any(own) and not exists (
+        select from session_lineage l cross join lateral unnest(l.sources) source(id)
+        join sessions o on o.root_id = l.root_id and o.id = source.id
+        where l.root_id = {session}.root_id and l.session_id = {session}.id
+            and {caller}.role is distinct from 'owner'
+            and not 'read' = any({_own("o", caller)})) then own else '{{}}' end
+    from (select {_own(session, caller)} as own offset 0) owned)"""
 
 
 def may_read(session: str, caller: str) -> str:
-    """SQL: whether `caller` may read the row `session`; null is no."""
-    return f"array['read'] <@ {rights(session, caller)}"
+    """SQL: whether `caller` may read the row `session`; null is no.
+
+    A subquery rather than an operator, of which a planner that has no statistics expects that it
+    lets next to nothing through.
+    """
+    return f"(select array['read'] <@ {rights(session, caller)})"
 
 
 RIGHTS = f"""with caller as ({caller()})

@@ -76,35 +76,42 @@ SESSION = f"""select {_SESSION} from sessions
 where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
 
 _LISTED = f"""s.deleted_at is null and (s.archived_at is not null) = $4::boolean
-    and ($5::text is null or s.name ilike $5::text) and {may_read("s", "c")}"""
+    and ($5::text is null or s.name ilike $5::text)
+    and (select {may_read("s", "c")} from caller c)"""
 
-_FIRST = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+_BEFORE = "coalesce($6::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')"
 
 _PAGE = "order by id desc limit $7::bigint"
 
 
-def _candidates(visibility: Visibility, more: str) -> str:
-    return f"""(select s.* from caller c join sessions s on s.project_id = c.project_id
-        and s.visibility = '{visibility}' and s.id < coalesce($6::uuid, {_FIRST})
-    where {more} and {_LISTED} {_PAGE})"""
+def _candidates(visibility: Visibility, if_: str, more: str = "true") -> str:
+    return f"""(select s.* from sessions s where s.project_id = $3::text
+    and s.visibility = '{visibility}' and s.id < {_BEFORE} and (select {if_} from caller)
+    and {more} and {_LISTED} {_PAGE})"""
 
 
 SESSIONS = f"""with caller as ({caller()})
 select {_SESSION} from (
-    {_candidates(Visibility.PROJECT, "c.role is not null")}
-    union all
-    {_candidates(Visibility.PRIVATE, "c.role = 'owner'")}
-    union all
-    {_candidates(Visibility.PRIVATE, "c.role <> 'owner' and s.owner = c.principal_id")}
-    union all
-    (select s.* from caller c join session_grants g on g.project_id = c.project_id
-        and g.principal_id = c.principal_id and g.session_id < coalesce($6::uuid, {_FIRST})
-    join sessions s on s.root_id = g.root_id and s.id = g.session_id
-    where c.role is distinct from 'owner' and (c.role is null
-        or s.visibility = 'private' and s.owner <> c.principal_id) and {_LISTED} {_PAGE})
+{_candidates(Visibility.PROJECT, "role is not null")}
+union all
+{_candidates(Visibility.PRIVATE, "role = 'owner'")}
+union all
+{_candidates(Visibility.PRIVATE, "role <> 'owner'", "s.owner = (select principal_id from caller)")}
+union all
+(select s.* from session_grants g cross join lateral (
+    select s.* from sessions s where s.root_id = g.root_id and s.id = g.session_id and {_LISTED}
+        and (select role is null or s.visibility = 'private' and s.owner <> principal_id
+            from caller)
+    offset 0) s
+where g.project_id = $3::text and g.principal_id = (select principal_id from caller)
+    and g.session_id < {_BEFORE} and (select role is distinct from 'owner' from caller)
+order by g.session_id desc limit $7::bigint)
 ) found {_PAGE}"""
-"""Four disjoint parts, each read from an index in the order of the list: what has a role's
-principals see, private ones for the project's owner and for their own, and what was granted."""
+"""Four disjoint parts, each read from an index in the order of the list: what those with a role
+see, private ones of all for the project's owner and their own for the others, and what was granted.
+What is asked of the caller is in subqueries, so that the scans keep their order; what is asked of
+it alone is evaluated once.
+"""
 
 BRANCHES = f"""select {tree_rows.BRANCH} from branches
 where root_id = $1::uuid and session_id = $2::uuid"""
