@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from turnback import logs
+from turnback import cli_keys, logs
 from turnback.core.errors import SchemaMismatch, TurnbackError
 from turnback.environment import load_settings, misspelt
 from turnback.settings import Settings
@@ -46,6 +46,8 @@ commands = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+commands.add_typer(cli_keys.keys, name="keys")
+commands.add_typer(cli_keys.roles, name="roles")
 
 
 @commands.command()

@@ -25,8 +25,7 @@ from turnback.api import protocol
 from turnback.api.guard import is_loopback
 from turnback.app import create_app
 from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
-from turnback.store.embedded import Embedded
-from turnback.store.migrate import check_current, migrate
+from turnback.current import database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from turnback.settings import Settings
     from turnback.signals import Signals
+    from turnback.store.embedded import Embedded
 
 DESCRIPTORS = 65_536  # open files, of which each socket is one
 GC_THRESHOLD = (50_000, 20, 20)
@@ -90,23 +90,6 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise _refused(error, host, port) from error
     return listener
-
-
-@contextmanager
-def database(settings: Settings) -> Iterator[tuple[str, Embedded | None]]:
-    """The URL of a database at the newest migration; and its server, if that is the embedded one.
-
-    The embedded database is migrated. One that the settings name is not ours to change: a stale
-    one raises `SchemaMismatch`, with the command to run.
-    """
-    if settings.database_url is not None:
-        url = settings.database_url.get_secret_value()
-        check_current(url)
-        yield url, None
-        return
-    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
-        migrate(embedded.url, timeout=settings.migrate_timeout)
-        yield embedded.url, embedded
 
 
 class _Server(uvicorn.Server):

@@ -139,8 +139,9 @@ class Identities:
     ) -> tuple[ApiKey, str]:
         """A key for a principal of `by`'s project, and its text, which is nowhere else.
 
-        `role` becomes the principal's in the project; None: it is a guest.
-        Raises `BadInput` for a name that nobody can have, `NotAllowed`, `Unauthenticated`.
+        `role` becomes the principal's in the project; None: it is a guest. Raises `BadInput` for a
+        name that nobody can have, or where a role is to stay that there is none of; `NotAllowed`,
+        `Unauthenticated`.
         """
         await self._access.require_project(by, ProjectRight.ADMINISTER)
         named(principal_id)
@@ -152,6 +153,11 @@ class Identities:
             if role != "as it is":
                 await _set_role(connection, by.project_id, principal_id, role)
             now = await connection.fetchval(ROLE, by.project_id, principal_id)
+            if role == "as it is" and now is None:
+                raise BadInput(
+                    f"`{principal_id}` has no role in the project `{by.project_id}`: name one, or"
+                    " `none` for a guest"
+                )
         await self._wakeups.rights_changed()
         has = None if now is None else ProjectRole(now)
         key = ApiKey(args[0], prefix, principal_id, has, name, created_at, expires_at, None)
