@@ -27,7 +27,7 @@ async def test_who_joins_a_session_just_deleted_is_told_so(standing: Server) -> 
     session = await standing.session()
     actor = await standing.app.state.sessions.get(LOCAL, session)
     assert (await standing.http.delete(f"/sessions/{session}")).status_code == 204
-    subscriber, _ = actor.join(lambda message: None)
+    subscriber, _ = actor.join(lambda message: None, principal=LOCAL)
     assert await asyncio.wait_for(subscriber.get(), 5) == DELETED
 
 
@@ -38,7 +38,7 @@ async def test_who_holds_a_session_that_left_memory_is_told_to_try_again(standin
     await live._evict(older_than=-1)
     with pytest.raises(QueueFull, match="try again"):
         await actor.refresh()
-    subscriber, _ = actor.join(lambda message: None)
+    subscriber, _ = actor.join(lambda message: None, principal=LOCAL)
     assert await asyncio.wait_for(subscriber.get(), 5) == EVICTED
     async with standing.connect(session) as client:
         await client.snapshot()

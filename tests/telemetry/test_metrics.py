@@ -189,7 +189,7 @@ async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: 
     waiting = [asyncio.create_task(a.ask(stop)) for a in (actors[0], actors[1], actors[1])]
     waiting += [asyncio.create_task(a.refresh()) for a in actors]  # no commands
     for actor, frames in zip(actors, (1, 2), strict=True):
-        actor.hub.join(Subscriber(lambda message: "frame", frames=9, size=99))
+        actor.hub.join(Subscriber(lambda message: "frame", LOCAL, frames=9, size=99))
         for _ in range(frames):
             actor.hub.tell(Reply("frame"))
     await asyncio.sleep(0.01)
@@ -232,7 +232,7 @@ async def test_a_run_taken_over_from_a_process_that_died_is_counted_and_logged(
 
 async def test_a_reader_that_is_closed_as_slow_is_counted(standing: Server) -> None:
     moved = await Moved(standing).start()
-    slow = Subscriber(lambda message: b"frame", frames=1, size=100)
+    slow = Subscriber(lambda message: b"frame", LOCAL, frames=1, size=100)
     for _ in range(3):
         slow.put(Reply(b"frame"))
     assert (await moved.by())["slow_readers_total"] == 1
