@@ -23,7 +23,6 @@ TABLES = """
 create table attachment_objects (
     project_id text not null,
     sha256 bytea not null,
-    size bigint not null,
     touched_at timestamptz not null default clock_timestamp(),
     primary key (project_id, sha256),
     constraint attachment_objects_hash check (octet_length(sha256) = 32)

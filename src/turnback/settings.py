@@ -86,6 +86,8 @@ class Settings(BaseSettings):
     """The provider's address; for `openai:…`, any server that speaks chat completions."""
     model_api_key: SecretStr | None = None
     """The provider's key; without it, what the provider itself reads from the environment."""
+    model_images: bool = True
+    """Whether models that take images are sent them; false for one that takes none unsaid."""
     max_models: Positive = 100
     """Different models in use by the sessions of one process."""
     offline_delay_ms: Milliseconds = 15

@@ -86,7 +86,8 @@ async def process(
     """
     errors = folder / f"server-{next(_numbers)}.log"
     here, there = _forks.Pipe(duplex=False)
-    values = QUICK | {"port": 0, "database_url": database_url} | settings
+    ours = {"port": 0, "database_url": database_url, "attachments_dir": folder / "attachments"}
+    values = QUICK | ours | settings
     child = _forks.Process(target=_child, args=(values, failpoint, str(errors), there))
     child.start()
     assert child.pid is not None

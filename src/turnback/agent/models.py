@@ -53,8 +53,9 @@ class ChatModel:
 
     `name` is the name it was resolved by. `counts_tokens` is false where a usage figure would be
     made up. `structured` is one that answers by actions (structured.py), of which no reply may be
-    longer than `max_reply_bytes`; others are bounded by whoever takes their replies. As an async
-    context manager it closes its connections, for good; it works without being entered.
+    longer than `max_reply_bytes`; others are bounded by whoever takes their replies. `sends_images`
+    is false where an administrator says that it takes none. As an async context manager it closes
+    its connections, for good; it works without being entered.
     """
 
     name: str
@@ -63,6 +64,13 @@ class ChatModel:
     structured: bool = False
     max_reply_bytes: int = sys.maxsize
     http: httpx2.AsyncClient | None = None
+    sends_images: bool = True
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether it can be sent images."""
+        takes = self.model.profile.get("supports_image_input", True)
+        return self.sends_images and takes and not self.structured
 
     @property
     def instructions(self) -> Instructions:
@@ -155,10 +163,13 @@ def resolve(settings: Settings, *, name: str | None = None) -> ChatModel:
             structured=is_structured,
             max_reply_bytes=settings.max_reply_bytes,
             http=http,
+            sends_images=settings.model_images,
         )
     options = {"base_url": settings.model_base_url, "api_key": key}
     return ChatModel(
-        name=name, model=_inferred(name, {k: v for k, v in options.items() if v is not None})
+        name=name,
+        model=_inferred(name, {k: v for k, v in options.items() if v is not None}),
+        sends_images=settings.model_images,
     )
 
 

@@ -24,10 +24,12 @@ from typing import Any, assert_never
 
 import orjson
 from pydantic_ai.messages import (
+    BinaryContent,
     ModelMessage,
     ModelResponse,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
@@ -124,6 +126,13 @@ def model(*, delay_ms: int) -> FunctionModel:
 def next_move(messages: Sequence[ModelMessage], instructions: str) -> Move:
     """What to do next, from what a model is sent."""
     turn = _Turn.of(messages)
+    move = _next_move(turn, instructions)
+    if move.calls or not turn.files:
+        return move
+    return Move(f"{move.text}\n\n{_received(turn.files)}".lstrip())
+
+
+def _next_move(turn: _Turn, instructions: str) -> Move:
     try:
         if len(turn.prompt) > LONGEST_PROMPT:
             raise NotUnderstood(f"{turn.prompt[:60]}…")
@@ -150,16 +159,19 @@ def _refusal(prompt: str, words: str) -> str:
 
 @dataclass(frozen=True)
 class _Turn:
-    """The running turn: the prompt, the steps so far, the calls that worked, the last error."""
+    """The running turn: the prompt, the steps so far, the calls that worked, the last error, and
+    what came with the prompt of its files."""
 
     prompt: str
     steps: int
     done: tuple[Call, ...]
     error: str
+    files: tuple[UserContent, ...]
 
     @classmethod
     def of(cls, messages: Sequence[ModelMessage]) -> _Turn:
         prompt, steps, error = "", 0, ""
+        files: tuple[UserContent, ...] = ()
         calls: dict[str, Call] = {}
         for message in messages:
             if isinstance(message, ModelResponse):
@@ -167,7 +179,10 @@ class _Turn:
             for part in message.parts:
                 match part:
                     case UserPromptPart(content=str(content)):
-                        prompt, steps, error = content, 0, ""
+                        prompt, steps, error, files = content, 0, "", ()
+                        calls.clear()
+                    case UserPromptPart(content=[str(content), *attached]):
+                        prompt, steps, error, files = content, 0, "", tuple(attached)
                         calls.clear()
                     case ToolCallPart():
                         calls[part.tool_call_id] = Call(part.tool_name, part.args_as_dict())
@@ -176,7 +191,7 @@ class _Turn:
                         error = error or str(part.content)
                     case _:
                         pass
-        return cls(prompt, steps, tuple(calls.values()), error)
+        return cls(prompt, steps, tuple(calls.values()), error, files)
 
     def touched(self, *tools: str) -> list[str]:
         return [str(call.args.get("operatorId")) for call in self.done if call.name in tools]
@@ -439,6 +454,24 @@ def _disconnect(command: Disconnect, canvas: Canvas) -> Move:
 
 
 # -- words
+
+
+def _received(files: Iterable[UserContent]) -> str:
+    """What came of the files, as another model would have been given it."""
+    lines: list[str] = []
+    for part in files:
+        match part:
+            case BinaryContent():
+                lines[-1] += f" {len(part.data)} bytes of {part.media_type}."
+            case str():
+                note, _, text = part.partition("\n<file>\n")
+                lines.append(note.strip("[]"))
+                if text:
+                    count = text.removesuffix("\n</file>").count("\n") + 1
+                    lines[-1] += f" {count} line{'s' if count > 1 else ''} of text."
+            case _:
+                pass
+    return "\n".join(f"- {line}" for line in ["What came with your message:", *lines])[2:]
 
 
 def _closing(commands: Iterable[Command], canvas: Canvas, turn: _Turn) -> str:

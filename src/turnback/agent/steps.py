@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self, TypedDict
 
+from turnback.agent.attached import PastFile
 from turnback.core.errors import TooLarge
 from turnback.core.run_settings import RunSettings
 from turnback.core.tree import EndReason, Role, TurnKind
@@ -49,6 +50,7 @@ class PastStep:
     tool_results: tuple[ToolResult, ...] = ()
     kind: TurnKind = TurnKind.PROMPT
     end_reason: EndReason | None = None
+    files: tuple[PastFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

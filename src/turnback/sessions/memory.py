@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
+from turnback.agent.attached import Telling, chosen, with_contents
 from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
 from turnback.core.attachments import Attachment
@@ -222,26 +223,45 @@ class Memory:
             return []
         return [row.said for row in await self._dao.attachments.ready(principal, self.key, ids)]
 
-    async def history(self, *, max_tokens: int, max_turns: int) -> list[PastStep]:
+    async def history(
+        self, *, max_tokens: int, max_turns: int, takes_images: bool = False
+    ) -> list[PastStep]:
         """The visible steps for the model, oldest first, the prompt to answer last.
 
         No more is read than a request of `max_tokens` has room for, nor than `max_turns` earlier
-        turns; and the step that is too many, by which the model is told that there are more.
+        turns; and the step that is too many, by which the model is told that there are more. Files
+        come with their bytes, where the model is to be shown them.
         """
+        newest = await self._newest_steps(max_tokens, max_turns, takes_images)
+        wanted = [f.attachment.id for s in newest for f in s.files if f.telling is not Telling.NAME]
+        contents = await self._dao.attachments.contents(self._service, self.key, wanted)
+        return [replace(s, files=with_contents(s.files, contents)) for s in reversed(newest)]
+
+    async def _newest_steps(
+        self, max_tokens: int, max_turns: int, takes_images: bool
+    ) -> list[PastStep]:
         path = self.tree.path()
         newest: list[PastStep] = []
         room, turns = earlier_tokens(max_tokens), max_turns
         while steps := list(islice(path, HISTORY_BLOCK)):
             records = await self._dao.records(self._service, self.key, [s.id for s in steps])
             for record in records:
-                step = payloads.past_step(record, self.tree.turns[record.step.turn_id].kind)
+                files = chosen(
+                    payloads.attachments_of(record),
+                    max_tokens=max_tokens,
+                    is_running=not newest,
+                    takes_images=takes_images,
+                    max_image_bytes=self._settings.max_image_bytes,
+                )
+                kind = self.tree.turns[record.step.turn_id].kind
+                step = payloads.past_step(record, kind, files)
                 if newest:
                     room -= told_tokens(step, max_tokens)
                 newest.append(step)
                 if room < 0 or turns < 0:
-                    return newest[::-1]
+                    return newest
                 turns -= step.role is Role.USER
-        return newest[::-1]
+        return newest
 
     async def replay(self, *, since: int, until: int) -> list[Told]:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""

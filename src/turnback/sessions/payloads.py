@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from turnback.agent.attached import PastFile
 from turnback.agent.steps import PastStep, StepDraft, ToolCall, ToolResult
 from turnback.core.attachments import Attachment
 from turnback.core.edits import Edit, ReplaceWorkflow, describe
@@ -67,7 +68,15 @@ def of_note(content: str) -> str:
     return _dump({"content": content, "toolCalls": [], "toolResults": []})
 
 
-def past_step(record: Record, kind: TurnKind) -> PastStep:
+def attachments_of(record: Record) -> list[Attachment]:
+    """The files that a prompt is about, as they were."""
+    if '"attachments"' not in record.payload:
+        return []
+    payload: dict[str, Any] = orjson.loads(record.payload)
+    return [Attachment(**attached) for attached in payload.get("attachments", ())]
+
+
+def past_step(record: Record, kind: TurnKind, files: tuple[PastFile, ...] = ()) -> PastStep:
     """What the model is told of an earlier step, `kind` being its turn's."""
     payload: dict[str, Any] = orjson.loads(record.payload)
     return PastStep(
@@ -75,6 +84,7 @@ def past_step(record: Record, kind: TurnKind) -> PastStep:
         content=payload["content"],
         kind=kind,
         end_reason=record.step.end_reason,
+        files=files,
         tool_calls=tuple(
             ToolCall(call["toolName"], call["toolCallId"], call["input"])
             for call in payload.get("toolCalls", ())

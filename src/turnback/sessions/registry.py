@@ -84,6 +84,7 @@ class Sessions:
             asyncio.create_task(waking),
             asyncio.create_task(self._every(settings.poll_interval, self._poll)),
             asyncio.create_task(self._every(settings.forget_interval, self._forget)),
+            asyncio.create_task(self._every(settings.forget_interval, self._sweep)),
             asyncio.create_task(self._look()),
         ]
 
@@ -359,6 +360,11 @@ class Sessions:
         await self.dao.keys.forget(older_than=settings.idempotency_ttl)
         for actor in tuple(self._actors.values()):
             await actor.memory.trim()
+
+    async def _sweep(self) -> None:
+        removed = await self.dao.attachments.sweep.run(grace=self.settings.attachment_grace)
+        if removed:
+            log.info("files removed that nothing refers to", files=removed)
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -61,6 +61,7 @@ class Runner:
             history=await actor.memory.history(
                 max_tokens=limits.max_context_tokens,
                 max_turns=limits.max_context_turns,
+                takes_images=model.takes_images,
             ),
             workflow=workflow,
             stop=run.stop,

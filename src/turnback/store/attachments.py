@@ -1,4 +1,4 @@
-"""Attachments: their rows, who may read them, and the sweep of bytes that nothing refers to.
+"""Attachments: their rows, and who may read them (lineage.md 8).
 
 A row is there from the moment its bytes are in place, never earlier: what has a row is ready. A
 session reads what was attached in it, and what the prefix that it was forked with refers to
@@ -22,9 +22,11 @@ from turnback.core.errors import (
     AttachmentInherited,
     AttachmentNotFound,
     SessionNotFound,
+    StorageFailed,
     TooLarge,
 )
 from turnback.core.principal import Principal
+from turnback.store.attachment_sweep import AttachmentSweep
 from turnback.store.database import Database
 from turnback.store.files import Files, OpenFile, Received
 from turnback.store.ids import is_id
@@ -40,8 +42,8 @@ from sessions s left join attachments a on a.root_id = s.root_id and a.session_i
 where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null
 group by s.archived_at"""
 
-HOLD_OBJECT = """insert into attachment_objects (project_id, sha256, size)
-values ($1::text, $2::bytea, $3::bigint)
+HOLD_OBJECT = """insert into attachment_objects (project_id, sha256)
+values ($1::text, $2::bytea)
 on conflict (project_id, sha256) do update set touched_at = clock_timestamp()"""
 
 ADD = """with added as (
@@ -52,13 +54,16 @@ ADD = """with added as (
 insert into session_attachment_access (root_id, session_id, attachment_id, source, granted_at)
 values ($1::uuid, $2::uuid, $3::uuid, $2::uuid, $10::timestamptz)"""
 
-_READABLE = """select a.id, a.session_id, a.project_id, a.name, a.type, a.size, a.sha256,
-    a.principal, a.created_at, a.deleted_at is null and x.revoked_at is null as ready
+_READY = "(a.deleted_at is null and x.revoked_at is null and o.purged_at is null)"
+
+_READABLE = f"""select a.id, a.session_id, a.project_id, a.name, a.type, a.size, a.sha256,
+    a.principal, a.created_at, {_READY} as ready
 from session_attachment_access x
 join attachments a on a.root_id = x.root_id and a.id = x.attachment_id
+join sessions o on o.root_id = a.root_id and o.id = a.session_id
 where x.root_id = $1::uuid and x.session_id = $2::uuid"""
 
-LIST = f"""{_READABLE} and a.deleted_at is null and x.revoked_at is null
+LIST = f"""{_READABLE} and {_READY}
     and ($3::uuid is null or x.attachment_id < $3::uuid)
 order by x.attachment_id desc limit $4::bigint"""
 
@@ -143,6 +148,7 @@ class Attachments:
     def __init__(self, database: Database, files: Files) -> None:
         self._db = database
         self.files = files
+        self.sweep = AttachmentSweep(database, files)
 
     async def add(
         self,
@@ -161,7 +167,7 @@ class Attachments:
         `StorageFailed`.
         """
         place = (key.root_id, key.id)
-        held = (principal.project_id, bytes.fromhex(received.sha256), received.size)
+        held = (principal.project_id, bytes.fromhex(received.sha256))
         async with self._db.connection(writes=True) as connection, connection.transaction():
             await connection.execute(ONE_AT_A_TIME, key.id)
             row = await connection.fetchrow(ROOM, *place, attachment_id)
@@ -202,17 +208,22 @@ class Attachments:
         self, principal: Principal, key: SessionKey, ids: Sequence[str]
     ) -> list[AttachmentRow]:
         """Those of these ids, in this order. Raises `AttachmentNotFound` where one is none."""
-        del principal
-        asked = [id_ for id_ in ids if is_id(id_)]
-        args = (key.root_id, key.id, asked)
-        rows = await self._db.run(lambda c: c.fetch(NAMED, *args)) if asked else []
-        found = {row["id"]: _row(row) for row in rows}
+        found = {row.id: row for row in await self._found(principal, key, ids)}
         for id_ in ids:
             if id_ not in found:
                 raise AttachmentNotFound(
                     "There is no such attachment in this session", attachment_id=id_[:100]
                 )
         return [found[id_] for id_ in ids]
+
+    async def _found(
+        self, principal: Principal, key: SessionKey, ids: Sequence[str]
+    ) -> list[AttachmentRow]:
+        del principal
+        asked = [id_ for id_ in ids if is_id(id_)]
+        args = (key.root_id, key.id, asked)
+        rows = await self._db.run(lambda c: c.fetch(NAMED, *args)) if asked else []
+        return [_row(row) for row in rows]
 
     async def ready(
         self, principal: Principal, key: SessionKey, ids: Sequence[str]
@@ -236,6 +247,25 @@ class Attachments:
         if file is None:
             raise _gone(row)
         return row, file
+
+    async def contents(
+        self, principal: Principal, key: SessionKey, ids: Sequence[str]
+    ) -> dict[str, bytes]:
+        """The bytes of those that are ready and there, by id; the others are left out.
+
+        Raises `DatabaseUnavailable`.
+        """
+        contents = {}
+        for row in await self._found(principal, key, ids):
+            if not row.ready:
+                continue
+            try:
+                file = await self.files.open(row.project_id, row.sha256)
+                if file is not None:
+                    contents[row.id] = await file.read()
+            except StorageFailed:
+                continue
+        return contents
 
     async def remove(self, principal: Principal, key: SessionKey, attachment_id: str) -> None:
         """Take it from everyone who may read it, from the next request on.

@@ -72,6 +72,13 @@ class OpenFile:
             at += len(piece)
             yield piece
 
+    async def read(self) -> bytes:
+        """All of it; then it is closed."""
+        try:
+            return b"".join([piece async for piece in self.pieces(0, self.size - 1)])
+        finally:
+            self.close()
+
     def close(self) -> None:
         """Let go of it."""
         self._file.close()
