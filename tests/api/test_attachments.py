@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from processes import eventually
 from rest import command, get, problem, state
 from serving import Server, serving
 
@@ -195,8 +196,7 @@ async def test_no_more_come_at_once_than_are_allowed(fresh_database: str) -> Non
         path = f"/sessions/{session}/attachments?name=x"
         coming = asyncio.create_task(server.http.post(path, content=slowly()))
         await first.wait()
-        while not getattr(server.app.state, "uploads", 0):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: getattr(server.app.state, "uploads", 0) == 1)
         problem(await upload(server, session), 429, "queue_full")
         go_on.set()
         assert (await coming).json()["size"] == 12

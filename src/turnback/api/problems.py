@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from turnback.core.errors import BadInput, NotFound, TurnbackError
+from turnback.core.errors import BadInput, NotFound, RangeNotSatisfiable, TurnbackError
 from turnback.telemetry import metrics
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -35,6 +35,8 @@ def problem(error: TurnbackError) -> dict[str, Any]:
 def response(error: TurnbackError) -> Response:
     """The HTTP response of an error."""
     headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
+    if isinstance(error, RangeNotSatisfiable):
+        headers["content-range"] = f"bytes */{error.data['size']}"  # RFC 9110, 15.5.17
     return Response(
         orjson.dumps(problem(error), default=str),
         status_code=error.status,
