@@ -5,41 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
+from attaching import CSV, PNG, attached, files, upload
 from processes import eventually
 from rest import command, get, problem, state
 from serving import Server, serving
-
-CSV = b"id,total\n1,20\n"
-PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\6\0\0\0\x1f\x15\xc4\x89"
-
-
-async def upload(
-    server: Any, session: str, content: bytes = CSV, *, name: str = "orders.csv", key: str = ""
-) -> httpx.Response:
-    answer: httpx.Response = await server.http.post(
-        f"/sessions/{session}/attachments",
-        params={"name": name},
-        content=content,
-        headers={"idempotency-key": key} if key else {},
-    )
-    return answer
-
-
-async def attached(server: Any, session: str, content: bytes = CSV, **more: str) -> dict[str, Any]:
-    answer = await upload(server, session, content, **more)
-    assert answer.status_code == 201, answer.text
-    made: dict[str, Any] = answer.json()
-    return made
-
-
-def files(server: Server) -> list[Path]:
-    """Every file in the folder of attachments, uploads under way among them."""
-    return [path for path in server.settings.attachments_folder.rglob("*") if path.is_file()]
 
 
 async def test_a_file_is_kept_under_its_hash_and_known_by_what_its_bytes_say(

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import pytest
+from attaching import attached, files
 from processes import eventually
 from rest import problem
 from serving import Server
-from test_attachments import attached, files
 
 CONTENT = bytes(range(256)) * 4
 TAG = f'"{hashlib.sha256(CONTENT).hexdigest()}"'
@@ -32,10 +31,10 @@ class File:
 
 
 @pytest.fixture(scope="module")
-async def file(standing: Server) -> AsyncIterator[File]:
+async def file(standing: Server) -> File:
     session = await standing.session()
     made = await attached(standing, session, CONTENT, name="all bytes.bin")
-    yield File(standing, f"/sessions/{session}/attachments/{made['id']}/content")
+    return File(standing, f"/sessions/{session}/attachments/{made['id']}/content")
 
 
 async def test_the_whole_file_is_sent_to_be_saved_and_not_run(file: File) -> None:
@@ -63,7 +62,7 @@ async def test_the_whole_file_is_sent_to_be_saved_and_not_run(file: File) -> Non
         ("bytes=1000-" + "9" * 400, 1000, 1023),
         ("bytes=-1", 1023, 1023),
         ("bytes=-5000", 0, 1023),
-        ("BYTES= 5-6 ", 5, 6),
+        ("BYTES= 5-6", 5, 6),
     ],
 )
 async def test_a_range_is_sent_as_what_it_is(file: File, asked: str, first: int, last: int) -> None:
