@@ -362,7 +362,8 @@ class Sessions:
             await actor.memory.trim()
 
     async def _sweep(self) -> None:
-        removed = await self.dao.attachments.sweep.run(grace=self.settings.attachment_grace)
+        grace = self.settings.attachment_grace
+        removed = await self.dao.attachments.sweep.run(grace=grace, upload_grace=grace)
         if removed:
             log.info("files removed that nothing refers to", files=removed)
 

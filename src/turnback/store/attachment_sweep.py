@@ -58,12 +58,14 @@ class AttachmentSweep:
         self._db = database
         self._files = files
 
-    async def run(self, *, grace: float) -> int:
+    async def run(self, *, grace: float, upload_grace: float) -> int:
         """Remove what was needed by nobody for `grace` seconds; how many files were removed.
+
+        `upload_grace` is how long nothing has come of an upload that is taken for cut off.
 
         Raises `DatabaseUnavailable`, `StorageFailed`.
         """
-        removed = await self._files.forget_uploads(older_than=grace)
+        removed = await self._files.forget_uploads(older_than=upload_grace)
         await self._release(grace)
         while batch := await self._remove(grace):
             removed += batch
