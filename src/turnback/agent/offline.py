@@ -471,7 +471,7 @@ def _received(files: Iterable[UserContent]) -> str:
                     lines[-1] += f" {count} line{'s' if count > 1 else ''} of text."
             case _:
                 pass
-    return "\n".join(f"- {line}" for line in ["What came with your message:", *lines])[2:]
+    return "\n- ".join(["What came with your message:", *lines])
 
 
 def _closing(commands: Iterable[Command], canvas: Canvas, turn: _Turn) -> str:

@@ -26,6 +26,7 @@ from turnback.core.errors import (
     TooLarge,
 )
 from turnback.core.principal import Principal
+from turnback.failpoints import hit
 from turnback.store.attachment_sweep import AttachmentSweep
 from turnback.store.database import Database
 from turnback.store.files import Files, OpenFile, Received
@@ -176,7 +177,9 @@ class Attachments:
             if not row["made"]:
                 _refuse_full(row, received.size, room)
                 await connection.execute(HOLD_OBJECT, *held)
+                hit("keep.before")
                 await self.files.keep(received, principal.project_id)
+                hit("keep.after")
                 await connection.execute(
                     ADD,
                     *place,
