@@ -20,12 +20,14 @@ import httpx
 import pytest
 from websockets.asyncio.client import connect
 
+from turnback.cli import main
 from turnback.store.migrate import check_current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TURNBACK = Path(sys.executable).parent / "turnback"
+KEY = re.compile(r"tb_[0-9a-f]{12}_[0-9a-f]{64}\n")
 READY = re.compile(r"Turnback is ready at (http://127\.0\.0\.1:(\d+)/)\n")
 
 
@@ -233,6 +235,78 @@ def test_migrate_without_a_url_migrates_the_embedded_database(tmp_path: Path) ->
 
 
 # -- processes
+
+
+async def test_a_running_service_hears_at_once_of_the_first_key_and_of_its_end(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    keys = ["keys", "--data-dir", str(data_dir)]
+    with serving(data_dir, TURNBACK_POLL_INTERVAL="600") as service:
+        await asyncio.to_thread(service.until_ready)
+        async with httpx.AsyncClient(base_url=service.address) as client:
+            session = (await client.post("/sessions", json={})).raise_for_status().json()["id"]
+        async with connect(socket_url(service, session), subprotocols=["turnback.v1"]) as ws:
+            await ws.recv()
+            make = ["create", "ann", "--role", "owner"]
+            text = await asyncio.to_thread(succeeds, [keys[0], *make, *keys[1:]], tmp_path)
+            assert KEY.fullmatch(text)
+            await asyncio.wait_for(ws.wait_closed(), 10)
+            assert ws.close_code == 4401
+        assert await asyncio.to_thread(service.end, signal.SIGTERM) == 0
+    # And without a service the same commands start the database for themselves.
+    listed = await asyncio.to_thread(succeeds, [keys[0], "list", *keys[1:]], tmp_path)
+    assert listed == f"{text[:15]}  ann  owner  never expires\n"
+    assert service.server_pid is None
+
+
+@pytest.mark.usefixtures("own_logging")
+def test_keys_and_roles_are_made_listed_and_ended_by_hand(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TURNBACK_DATABASE_URL", fresh_database)
+
+    def run(*arguments: str) -> tuple[object, str, str]:
+        """In this process: a start of its own costs a second."""
+        monkeypatch.setattr(sys, "argv", ["turnback", *arguments])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    def does(*arguments: str) -> str:
+        code, told, _ = run(*arguments)
+        assert code == 0
+        return told
+
+    def does_not(sentence: str, *arguments: str) -> None:
+        code, told, why = run(*arguments)
+        assert (code, told) == (1, "")
+        assert re.fullmatch(r"turnback: [^\n]+\n", why)
+        assert sentence in why
+
+    assert does("keys", "list") == does("roles", "list") == ""
+    does_not("`ann` has no role in the project `local`", "keys", "create", "ann")
+    anns = does("keys", "create", "ann", "--role", "owner", "--name", "her laptop", "--days", "30")
+    again = does("keys", "create", "ann")
+    bobs = does("keys", "create", "bob@example.org", "--role", "none")
+    elsewhere = does("keys", "create", "ann", "--role", "viewer", "--project", "q")
+    texts = [anns, again, bobs, elsewhere]
+    assert all(KEY.fullmatch(text) for text in texts)
+    listed = does("keys", "list").splitlines()
+    assert [line.partition("  expires")[0] for line in listed] == [
+        f"{bobs[:15]}  bob@example.org  none  never expires",
+        f"{again[:15]}  ann  owner  never expires",
+        f"{anns[:15]}  ann  owner  her laptop",
+    ]
+    assert does("keys", "list", "--project", "q").startswith(f"{elsewhere[:15]}  ann  viewer")
+    assert not any(text[16:-1] in line for text in texts for line in listed)
+    assert does("roles", "set", "bob@example.org", "editor")
+    assert does("roles", "list") == "ann  owner\nbob@example.org  editor\n"
+    for named in (bobs[:15], bobs[3:15], bobs.strip()):
+        does("keys", "revoke", named)
+        assert re.search(r"bob\S+  editor  revoked", does("keys", "list"))
+    does_not("There is no key `", "keys", "revoke", elsewhere[:15])
+    does_not("cannot be a principal's", "keys", "create", "agent", "--role", "owner")
+    does_not("cannot be a principal's", "roles", "set", "a b", "viewer")
 
 
 def environment(**settings: str) -> dict[str, str]:
