@@ -26,6 +26,9 @@ from turnback.store.embedded import DATABASE, binaries, user_prefix
 from turnback.store.migrate import check_current, current_and_head, migrate
 
 ROOT = Path(__file__).parents[2]
+MADE = """insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash,
+    initial_hash, created_at, updated_at)
+select i, i, 'local', 'local', 'Orders', 'offline', '', '', now(), now() from gen_random_uuid() i"""
 TABLES = """select string_agg(tablename, ' ' order by tablename) from pg_tables
 where schemaname = 'public'"""
 
@@ -190,6 +193,34 @@ def test_sessions_outlive_a_downgrade_and_an_upgrade_without_their_settings(
     migrate(blank_database)
     for session in (of_before, of_now):
         assert ask(blank_database, settings.format(session)) is None
+
+
+def test_sessions_outlive_a_downgrade_and_an_upgrade_without_their_rights(
+    blank_database: str,
+) -> None:
+    alembic(ROOT, "upgrade", "0003", url=blank_database)
+    ask(blank_database, MADE)
+    # As an upgrade leaves it that was cut off while it built an index.
+    ask(
+        blank_database, "alter table sessions add column visibility text not null default 'project'"
+    )
+    ask(blank_database, "create index sessions_listed on sessions (visibility)")
+    for _ in range(2):
+        migrate(blank_database)
+        assert ask(blank_database, "select visibility from sessions") == "project"
+        indexes = (
+            "select count(*) from pg_index where indrelid = 'sessions'::regclass and indisvalid"
+        )
+        columns = "select pg_get_indexdef('sessions_listed'::regclass)"
+        assert "project_id, visibility, ((archived_at IS NOT NULL)), id" in str(
+            ask(blank_database, columns)
+        )
+        assert ask(blank_database, indexes) == 4
+        ask(blank_database, "update sessions set visibility = 'private'")
+        ask(blank_database, "insert into principals values ('ann')")
+        ask(blank_database, "insert into roles values ('local', 'ann', 'owner')")
+        alembic(ROOT, "downgrade", "0003", url=blank_database)
+        assert ask(blank_database, "select count(*) from sessions where name = 'Orders'") == 1
 
 
 def test_plain_alembic_without_a_url_migrates_the_embedded_database_and_stops_it(
