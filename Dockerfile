@@ -16,7 +16,8 @@ COPY migrations ./migrations
 COPY src ./src
 COPY --from=page /build/src/turnback/panel ./src/turnback/panel
 RUN pip install --no-cache-dir --no-deps --no-build-isolation . \
-    && useradd --create-home turnback
+    && useradd --create-home turnback \
+    && install --directory --owner turnback /home/turnback/attachments
 USER turnback
 WORKDIR /home/turnback
 EXPOSE 8700

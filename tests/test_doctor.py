@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import asyncpg
 import pytest
@@ -348,3 +349,38 @@ def test_a_fault_of_our_own_is_told_with_a_code_of_its_own(
     told = capsys.readouterr().err
     assert told.endswith("turnback: failed unexpectedly (`KeyError`); the trace is above\n")
     assert "secret" not in told.replace('raise KeyError(\\"secret\\")', "")
+
+
+# -- the files of attachments
+
+
+def test_a_folder_of_attachments_that_can_be_made_is_fine(tmp_path: Path) -> None:
+    assert found("attachments", data_dir=tmp_path / "new") == (
+        "ok",
+        f"in `{tmp_path}/new/attachments`",
+    )
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_of_attachments_that_cannot_be_one_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    verdict, finding = found("attachments", attachments_dir=tmp_path / "file" / "attachments")
+    assert verdict == "FAIL"
+    assert "`TURNBACK_ATTACHMENTS_DIR`" in finding
+
+
+def test_with_a_database_of_ones_own_a_shared_folder_is_asked_for(tmp_path: Path) -> None:
+    own = {"database_url": "postgresql://nobody@127.0.0.1:1/none", "data_dir": tmp_path}
+    verdict, finding = found("attachments", **own)
+    assert verdict == "warn"
+    assert "`TURNBACK_ATTACHMENTS_DIR`" in finding
+    assert found("attachments", **own, attachments_dir=tmp_path)[0] == "ok"
+
+
+def test_a_folder_of_attachments_without_room_for_a_session_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1_000_000))
+    verdict, finding = found("attachments", data_dir=tmp_path)
+    assert verdict == "warn"
+    assert "make room" in finding

@@ -179,13 +179,33 @@ def data_directory(settings: Settings) -> str:
     return f"`{folder}`"
 
 
+def attachments(settings: Settings) -> str:
+    folder = settings.attachments_folder.resolve()
+    how = "choose another by `TURNBACK_ATTACHMENTS_DIR`"
+    there = _nearest(folder, how)
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise StartError(f"`{there}` cannot be written to: {how}")
+    free = shutil.disk_usage(there).free
+    if free < settings.max_session_attachment_bytes:
+        raise Warn(f"{free / 2**20:.0f} MiB free for `{folder}`: make room, or {how}")
+    if settings.database_url is not None and settings.attachments_dir is None:
+        raise Warn(
+            f"`{folder}`, which processes on other machines do not see: set"
+            " `TURNBACK_ATTACHMENTS_DIR` to a folder that all of them share"
+        )
+    return f"in `{folder}`"
+
+
 def _there(settings: Settings) -> Path:
     """The data directory, or of what it will be made in the nearest that exists."""
-    folder = settings.data_dir.resolve()
+    return _nearest(settings.data_dir.resolve(), "choose another by `--data-dir`")
+
+
+def _nearest(folder: Path, how: str) -> Path:
     try:
         return next(path for path in (folder, *folder.parents) if path.exists())
     except PermissionError:
-        raise StartError(f"`{folder}` cannot be reached: choose another by `--data-dir`") from None
+        raise StartError(f"`{folder}` cannot be reached: {how}") from None
 
 
 def file_system(folder: Path, mounts: Path) -> str | None:
@@ -278,6 +298,7 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "variables": variables,
     "data directory": data_directory,
     "disk": space,
+    "attachments": attachments,
     "open files": descriptors,
     "tracing": spans,
     "postgresql": programs,
