@@ -1,6 +1,6 @@
 """What has been reported of such systems, by number, and that a test keeps each of them out.
 
-A test says which it is about by `@pytest.mark.case(16)`.
+A test says which it is about by `@pytest.mark.case(16)`, of forks by `@pytest.mark.lineage(16)`.
 """
 
 from __future__ import annotations
@@ -55,31 +55,45 @@ CASES = {
 }
 
 
-def marked(tree: ast.Module) -> Iterator[tuple[str, tuple[int, ...], bool]]:
+LINEAGE = {
+    16: "an inherited file downloads through the child; a missing one is a placeholder",
+    17: "a sweep raced against forks loses no file",
+    18: "removing a file in the child is refused and harmless to the owner",
+}
+
+OF = {"case": CASES, "lineage": LINEAGE}
+"""The cases that each mark names."""
+
+
+def marked(tree: ast.Module) -> Iterator[tuple[str, str, tuple[int, ...], bool]]:
     """The tests of a module that name cases: which, and whether `make test` runs them."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             marks = [ast.unparse(decorator) for decorator in node.decorator_list]
             for decorator in node.decorator_list:
-                if isinstance(decorator, ast.Call) and "mark.case" in ast.unparse(decorator.func):
+                mark = ast.unparse(getattr(decorator, "func", decorator))
+                mark = mark.removeprefix("pytest.mark.")
+                if isinstance(decorator, ast.Call) and mark in OF:
                     numbers = tuple(ast.literal_eval(argument) for argument in decorator.args)
-                    yield node.name, numbers, "pytest.mark.soak" not in marks
+                    yield node.name, mark, numbers, "pytest.mark.soak" not in marks
 
 
 @pytest.fixture(scope="module")
-def kept() -> dict[int, list[str]]:
+def kept() -> dict[tuple[str, int], list[str]]:
     """The tests of each number."""
-    found: dict[int, list[str]] = {}
+    found: dict[tuple[str, int], list[str]] = {}
     for path in TESTS.rglob("test_*.py"):
-        for name, numbers, runs in marked(ast.parse(path.read_text())):
+        for name, mark, numbers, runs in marked(ast.parse(path.read_text())):
             assert name.startswith("test_")
             for number in numbers:
-                assert number in CASES, f"`{name}` is about case {number}, which is none"
+                assert number in OF[mark], f"`{name}` is about {mark} {number}, which is none"
                 if runs:
-                    found.setdefault(number, []).append(name)
+                    found.setdefault((mark, number), []).append(name)
     return found
 
 
-@pytest.mark.parametrize("number", CASES)
-def test_each_case_has_a_test_that_make_test_runs(number: int, kept: dict[int, list[str]]) -> None:
-    assert kept.get(number), f"nothing tests that {CASES[number]}"
+@pytest.mark.parametrize(("mark", "number"), [(mark, n) for mark in OF for n in OF[mark]])
+def test_each_case_has_a_test_that_make_test_runs(
+    mark: str, number: int, kept: dict[tuple[str, int], list[str]]
+) -> None:
+    assert kept.get((mark, number)), f"nothing tests that {OF[mark][number]}"

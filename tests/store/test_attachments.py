@@ -198,6 +198,7 @@ async def test_a_fork_with_a_hundred_files_is_still_one_statement(
     assert added == 0
 
 
+@pytest.mark.lineage(18)
 async def test_a_child_cannot_remove_an_inherited_file_and_its_owner_can(dao: Dao) -> None:
     story = await Story.begin(dao)
     file = await attach(dao, story.key)
@@ -215,6 +216,7 @@ async def test_a_child_cannot_remove_an_inherited_file_and_its_owner_can(dao: Da
     assert row == replace(file, ready=False)
 
 
+@pytest.mark.lineage(16)
 async def test_an_inherited_file_outlives_its_session_but_not_a_purge(
     dao: Dao, database: Database
 ) -> None:
@@ -303,6 +305,7 @@ async def test_a_sweep_raced_against_uploads_of_the_same_bytes_loses_no_file(
     assert swept > 5
 
 
+@pytest.mark.lineage(17)
 async def test_a_sweep_raced_against_forks_and_deletes_loses_no_file(
     dao: Dao, database: Database
 ) -> None:
