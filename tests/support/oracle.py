@@ -1,0 +1,356 @@
+"""A store that copies on fork: what sessions and their forks must look like.
+
+Each session has everything in lists of its own. A fork copies the steps it begins with, one by one,
+and from then on nobody knows that they were ever another's. There are no branches, no segments, no
+positions and nothing shared, so that it can be seen to be right. Where a product differs from it,
+the product is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+
+ROOT = "step-initial"
+SUFFIX = " (branch)"
+
+
+class Refused(Exception):
+    """A command that must be refused, with this code; it changes nothing."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Note:
+    """One step, as one session has it.
+
+    `document` is the workflow after it. `end` is set on the last step of its turn. `bytes` is how
+    its record was first shown, which is how it must be shown everywhere and for ever.
+    """
+
+    id: str
+    turn: str
+    kind: str
+    role: str
+    parent: str
+    seq: int
+    index: int
+    text: str
+    document: str
+    writer: str
+    end: str | None = None
+    calls: int = 0
+    tokens: int = 0
+    bytes: bytes = b""
+
+
+@dataclass
+class Asked:
+    """A fork as it was asked for."""
+
+    source: str
+    turn: str | None = None
+    side: str | None = None
+    mode: str | None = None
+    draft: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a fork comes from: what it says of that for ever."""
+
+    parent: str
+    turn: str | None
+    side: str | None
+    inherited: int
+    depth: int
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What steps come to."""
+
+    turns: int
+    steps: int
+    model_calls: int
+    tool_calls: int
+    tokens: int
+
+
+@dataclass
+class Session:
+    """One session. `notes` are all steps that it knows, its own and those it was born with.
+
+    `path` are the visible ones, `paths` the way to each, `redo` the paths that redo goes back to.
+    """
+
+    id: str
+    name: str
+    initial: str
+    max_redo: int
+    notes: dict[str, Note] = field(default_factory=dict)
+    path: list[str] = field(default_factory=list)
+    paths: dict[str, list[str]] = field(default_factory=lambda: {ROOT: []})
+    redo: list[list[str]] = field(default_factory=list)
+    keys: dict[str, str] = field(default_factory=dict)
+    running: str | None = None
+    stopping: bool = False
+    archived: bool = False
+    deleted: bool = False
+    origin: Origin | None = None
+    draft: tuple[str, str] | None = None
+
+    # -- what is seen
+
+    @property
+    def head(self) -> str:
+        return self.path[-1] if self.path else ROOT
+
+    @property
+    def document(self) -> str:
+        return self.notes[self.head].document if self.path else self.initial
+
+    @property
+    def state(self) -> str:
+        if self.running is None:
+            return "AVAILABLE"
+        return "STOPPING" if self.stopping else "GENERATING"
+
+    def transcript(self) -> list[Note]:
+        """The steps that a reader sees, oldest first."""
+        return [self.notes[id_] for id_ in self.path]
+
+    def visible_turns(self) -> list[str]:
+        """The turns that a reader sees, oldest first, a turn that is cut short among them."""
+        return list(dict.fromkeys(note.turn for note in self.transcript()))
+
+    def visible_sum(self) -> Sum:
+        return _sum(self.transcript())
+
+    def spent_sum(self) -> Sum:
+        """What this session has written itself, whether it is seen or not."""
+        return _sum(note for note in self.notes.values() if note.writer == self.id)
+
+    # -- commands
+
+    def prompt(self, turn: str, step: str, text: str, key: str | None = None) -> None:
+        self._open()
+        self._idle()
+        self.redo = []
+        self._add(turn, step, "prompt", "user", text, self.document, None)
+        self.running = turn
+        if key is not None:
+            self.keys[key] = turn
+
+    def answer(
+        self,
+        step: str,
+        text: str,
+        document: str,
+        end: str | None = None,
+        calls: int = 0,
+        tokens: int = 0,
+    ) -> None:
+        turn = self.running
+        assert turn is not None, "nobody answers"
+        self._add(turn, step, "prompt", "agent", text, document, end)
+        self.notes[step].calls, self.notes[step].tokens = calls, tokens
+        if end is not None:
+            self.running, self.stopping = None, False
+
+    def stop(self) -> None:
+        self.stopping = self.running is not None
+
+    def edit(self, turn: str | None, step: str, document: str) -> None:
+        """A document put in place of the one at HEAD; nothing where it is the same."""
+        self._open()
+        self._idle()
+        if document != self.document:
+            assert turn is not None
+            self.redo = []
+            self._add(turn, step, "edit", "user", "", document, "complete")
+
+    def revert_turn(self, turn: str) -> None:
+        self._open()
+        self._idle()
+        self._cut(self.path.index(self._first(turn, "unknown_turn")))
+
+    def revert_step(self, step: str) -> None:
+        self._open()
+        self._idle()
+        if step not in self.notes:
+            raise Refused("unknown_step")
+        if step not in self.path:
+            raise Refused("not_on_path")
+        self._cut(self.path.index(step))
+
+    def redo_once(self) -> None:
+        self._redoable()
+        self.path = self.redo.pop()
+
+    def redo_all(self) -> None:
+        self._redoable()
+        self.path, self.redo = self.redo[0], []
+
+    def checkout(self, step: str) -> None:
+        self._open()
+        self._idle()
+        if step not in self.paths:
+            raise Refused("unknown_step")
+        self.path, self.redo = list(self.paths[step]), []
+
+    # -- parts of commands
+
+    def _open(self) -> None:
+        if self.deleted:
+            raise Refused("session_not_found")
+        if self.archived:
+            raise Refused("archived")
+
+    def _idle(self) -> None:
+        if self.running is not None:
+            raise Refused("busy")
+
+    def _redoable(self) -> None:
+        self._open()
+        self._idle()
+        if not self.redo:
+            raise Refused("nothing_to_redo")
+
+    def _first(self, turn: str, unknown: str) -> str:
+        """The first step of a turn that is seen."""
+        known = [note.id for note in self.notes.values() if note.turn == turn]
+        if not known:
+            raise Refused(unknown)
+        if known[0] not in self.path:
+            raise Refused("not_on_path")
+        return known[0]
+
+    def _cut(self, at: int) -> None:
+        self.redo = [*self.redo, self.path][-self.max_redo :]
+        self.path = self.path[:at]
+
+    def _add(
+        self, turn: str, step: str, kind: str, role: str, text: str, document: str, end: str | None
+    ) -> None:
+        before = self.notes.get(self.head)
+        index = before.index + 1 if before is not None and role == "agent" else 0
+        self.notes[step] = Note(
+            id=step,
+            turn=turn,
+            kind=kind,
+            role=role,
+            parent=self.head,
+            seq=len(self.path) + 1,
+            index=index,
+            text=text,
+            document=document,
+            writer=self.id,
+            end=end,
+        )
+        self.path = [*self.path, step]
+        self.paths[step] = self.path
+
+
+class Oracle:
+    """All sessions, in the order they were made; and of each fork how it was asked for."""
+
+    def __init__(self, *, max_depth: int, max_redo: int) -> None:
+        self.sessions: dict[str, Session] = {}
+        self.forks: dict[str, Asked] = {}
+        self.max_depth = max_depth
+        self.max_redo = max_redo
+
+    def create(self, id_: str, name: str, initial: str) -> None:
+        self.sessions[id_] = Session(id_, name, initial, self.max_redo)
+
+    def fork(self, id_: str, asked: Asked) -> bool:
+        """Copy a session up to a boundary; whether this is new, and no retry."""
+        if id_ in self.sessions:
+            made = self.sessions[id_]
+            if self.forks.get(id_) != asked or made.archived or made.deleted:
+                raise Refused("lineage_conflict")
+            return False
+        source = self.sessions[asked.source]
+        if source.deleted:
+            raise Refused("session_not_found")
+        depth = 1 + (source.origin.depth if source.origin else 0)
+        if depth > self.max_depth:
+            raise Refused("depth_limit")
+        path = self._inherited(source, asked)
+        child = Session(
+            id_, asked.name or _named_after(source.name), source.initial, self.max_redo
+        )
+        for step in path:
+            child.notes[step] = deepcopy(source.notes[step])
+            child.path = [*child.path, step]
+            child.paths[step] = child.path
+        inherited = len(child.visible_turns())
+        child.origin = Origin(source.id, asked.turn, asked.side, inherited, depth)
+        if asked.mode is not None:
+            assert asked.turn is not None
+            said = source.notes[source._first(asked.turn, "not_on_path")].text
+            child.draft = (asked.mode, said if asked.draft is None else asked.draft)
+        self.sessions[id_] = child
+        self.forks[id_] = replace(asked)
+        return True
+
+    def _inherited(self, source: Session, asked: Asked) -> list[str]:
+        """The ids of the steps that a fork begins with."""
+        if asked.turn is None:
+            if source.path and source.notes[source.head].end is None:
+                raise Refused("turn_incomplete")
+            return source.path
+        at = source.path.index(source._first(asked.turn, "not_on_path"))
+        if asked.side == "after":
+            rest = source.path[at:]
+            ends = [i for i, step in enumerate(rest) if self._ends(source, step, asked.turn)]
+            if not ends:
+                raise Refused("turn_incomplete")
+            return source.path[: at + ends[0] + 1]
+        if asked.mode is not None and source.notes[source.path[at]].kind == "edit":
+            raise Refused("bad_input")
+        return source.path[:at]
+
+    @staticmethod
+    def _ends(source: Session, step: str, turn: str) -> bool:
+        note = source.notes[step]
+        return note.turn == turn and note.end is not None
+
+    def rename(self, id_: str, name: str) -> None:
+        self._alive(id_).name = name
+
+    def archive(self, id_: str, archived: bool) -> None:
+        session = self._alive(id_)
+        if archived and not session.archived and session.running is not None:
+            raise Refused("busy")
+        session.archived = archived
+
+    def delete(self, id_: str) -> None:
+        self._alive(id_).deleted = True
+
+    def _alive(self, id_: str) -> Session:
+        if self.sessions[id_].deleted:
+            raise Refused("session_not_found")
+        return self.sessions[id_]
+
+
+def _named_after(name: str) -> str:
+    return name if name.endswith(SUFFIX) else name[: 200 - len(SUFFIX)] + SUFFIX
+
+
+def _sum(notes: Iterable[Note]) -> Sum:
+    found = list(notes)
+    answers = [note for note in found if note.role == "agent"]
+    return Sum(
+        turns=len({note.turn for note in found}),
+        steps=len(found),
+        model_calls=sum(note.end in (None, "complete") for note in answers),
+        tool_calls=sum(note.calls for note in answers),
+        tokens=sum(note.tokens for note in answers),
+    )

@@ -1,0 +1,371 @@
+"""Random histories of sessions and forks, carried out by a product and by the oracle.
+
+After every command everything that can be seen of every session is compared, records to the byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from oracle import ROOT, Asked, Oracle, Origin, Refused, Session, Sum
+
+MAX_SESSIONS = 9
+
+
+@dataclass
+class Shown:
+    """A record as shown: its bytes, and what those say, by the names of `oracle.Note`."""
+
+    bytes: bytes
+    fields: dict[str, Any]
+
+
+@dataclass
+class Seen:
+    """What a product says of a session. `turns` are the visible ones with their places.
+
+    None: this product cannot say.
+    """
+
+    head: str
+    state: str
+    document: str
+    redo: list[str]
+    path: list[str]
+    turns: list[tuple[str, int]]
+    origin: Origin | None = None
+    knows_origin: bool = False
+    name: str | None = None
+    archived: bool | None = None
+    visible: Sum | None = None
+    spent: Sum | None = None
+
+
+class Product(Protocol):
+    """What is tested. Every command raises `Refused` with the code of its refusal."""
+
+    max_depth: int
+    max_redo: int
+
+    def create(self, name: str, document: str) -> str: ...
+    def prompt(self, session: str, text: str, key: str | None) -> tuple[str, str]:
+        """The turn and its first step, as they are or were."""
+        ...
+
+    def answer(
+        self, session: str, text: str, document: str, end: str | None, calls: int, tokens: int
+    ) -> str: ...
+    def stop(self, session: str) -> None: ...
+    def edit(self, session: str, document: str) -> tuple[str | None, str]:
+        """The edit's turn and step; no turn where nothing was changed."""
+        ...
+
+    def revert_turn(self, session: str, turn: str) -> None: ...
+    def revert_step(self, session: str, step: str) -> None: ...
+    def redo(self, session: str, *, all_: bool) -> None: ...
+    def checkout(self, session: str, step: str) -> None: ...
+    def fork(self, id_: str, asked: Asked) -> bool:
+        """Whether this has made it, and not an earlier one."""
+        ...
+
+    def new_id(self) -> str: ...
+    def rename(self, session: str, name: str) -> None: ...
+    def archive(self, session: str, archived: bool) -> None: ...
+    def delete(self, session: str) -> None: ...
+    def forget(self) -> None:
+        """Drop what memory holds of sessions without a run; go on in another process."""
+        ...
+
+    def seen(self, session: str) -> Seen: ...
+    def shown(self, session: str, limit: int) -> list[list[Shown]]:
+        """The transcript by each route that there is, in pages of `limit`."""
+        ...
+
+    def close(self) -> None: ...
+
+
+SESSION = st.integers(0, MAX_SESSIONS - 1)
+PLACE = st.tuples(st.sampled_from(["seen", "seen", "seen", "known", "any"]), st.integers(0, 40))
+DOCUMENT = st.integers(0, 5).map(lambda n: f"w{n}")
+TEXT = st.sampled_from(["add a scan", "and now?", "Zoë’s \\ \"quotes\" \n 🙂", "no"])
+END = st.sampled_from(["complete", "complete", "stopped", "failed", "limit", "interrupted"])
+SIDE = st.sampled_from(["before", "after"])
+LIMIT = st.sampled_from([1, 2, 3, 7, 200])
+
+
+class Histories(RuleBasedStateMachine):
+    """Commands for any session of a family or of another one. `make` makes the product."""
+
+    make: ClassVar[Callable[[], Product]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.product = type(self).make()
+        self.oracle = Oracle(
+            max_depth=self.product.max_depth, max_redo=self.product.max_redo
+        )
+        self.limit = 7
+
+    def teardown(self) -> None:
+        self.product.close()
+
+    # -- picking
+
+    @property
+    def sessions(self) -> list[Session]:
+        return list(self.oracle.sessions.values())
+
+    def pick(self, n: int) -> Session:
+        """A session; the newest for 0, so that chains grow."""
+        return self.sessions[-1 - n % len(self.sessions)]
+
+    def step(self, session: Session, place: tuple[str, int]) -> str:
+        """A step: one that is seen, one that the session knows, or one of any session."""
+        where, n = place
+        known = list(session.notes)
+        everywhere = [id_ for other in self.sessions for id_ in other.notes]
+        found = {"seen": session.path[::-1], "known": known, "any": everywhere}[where]
+        return found[n % len(found)] if found else self.product.new_id()
+
+    def turn(self, session: Session, place: tuple[str, int]) -> str:
+        """A turn, in the same way."""
+        step = self.step(session, place)
+        notes = [other.notes[step].turn for other in self.sessions if step in other.notes]
+        return notes[0] if notes else step
+
+    def running(self) -> list[Session]:
+        return [session for session in self.sessions if session.running is not None]
+
+    # -- doing
+
+    def both(self, act: Callable[[], Any], follow: Callable[[Any], Any]) -> Any:
+        """Carry out a command; the oracle follows with what that has answered."""
+        refused = expected = answer = None
+        try:
+            answer = act()
+        except Refused as error:
+            refused = error.code
+        try:
+            told = follow(answer)
+        except Refused as error:
+            expected, told = error.code, None
+        assert refused == expected, f"{refused=}, {expected=}"
+        return told
+
+    def _prompt(self, session: Session, text: str, key: str | None) -> None:
+        def follow(begun: tuple[str, str] | None) -> None:
+            if key is not None and key in session.keys and not session.deleted:
+                assert begun is not None
+                assert begun[0] == session.keys[key]
+            else:
+                turn, step = begun or (self.product.new_id(), self.product.new_id())
+                session.prompt(turn, step, text, key)
+
+        self.both(lambda: self.product.prompt(session.id, text, key), follow)
+
+    def _answer(self, session: Session, document: str, end: str | None, much: int) -> None:
+        said = (f"answer {len(session.notes)}", document, end, much % 3, much)
+        session.answer(self.product.answer(session.id, *said), *said)
+
+    # -- the rules
+
+    @initialize(document=DOCUMENT)
+    def begin(self, document: str) -> None:
+        self.create("Orders", document)
+
+    @precondition(lambda self: len(self.sessions) < MAX_SESSIONS)
+    @rule(name=st.sampled_from(["X", "Y (branch)", "n" * 200]), document=DOCUMENT)
+    def create(self, name: str, document: str) -> None:
+        self.oracle.create(self.product.create(name, document), name, document)
+
+    @rule(n=SESSION, text=TEXT, key=st.sampled_from([None, None, "k1", "k2"]))
+    def prompt(self, n: int, text: str, key: str | None) -> None:
+        self._prompt(self.pick(n), text, key)
+
+    @rule(n=SESSION, text=TEXT, documents=st.lists(DOCUMENT, min_size=1, max_size=4), end=END)
+    def whole_turn(self, n: int, text: str, documents: list[str], end: str) -> None:
+        session = self.pick(n)
+        if session.running is None:
+            self._prompt(session, text, None)
+        if session.running is not None:
+            for at, document in enumerate(documents, 1):
+                self._answer(session, document, end if at == len(documents) else None, at)
+
+    @precondition(lambda self: self.running())
+    @rule(n=SESSION, document=DOCUMENT, end=st.none() | END, much=st.integers(0, 9))
+    def answer(self, n: int, document: str, end: str | None, much: int) -> None:
+        running = self.running()
+        self._answer(running[n % len(running)], document, end, much)
+
+    @rule(n=SESSION)
+    def stop(self, n: int) -> None:
+        session = self.pick(n)
+
+        def follow(_: object) -> None:
+            if session.deleted:
+                raise Refused("session_not_found")
+            session.stop()
+
+        self.both(lambda: self.product.stop(session.id), follow)
+
+    @rule(n=SESSION, document=DOCUMENT)
+    def edit(self, n: int, document: str) -> None:
+        session = self.pick(n)
+        self.both(
+            lambda: self.product.edit(session.id, document),
+            lambda made: session.edit(*(made or ("", "")), document),
+        )
+
+    @rule(n=SESSION, place=PLACE)
+    def revert_turn(self, n: int, place: tuple[str, int]) -> None:
+        session = self.pick(n)
+        turn = self.turn(session, place)
+        self.both(
+            lambda: self.product.revert_turn(session.id, turn),
+            lambda _: session.revert_turn(turn),
+        )
+
+    @rule(n=SESSION, place=PLACE)
+    def revert_step(self, n: int, place: tuple[str, int]) -> None:
+        session = self.pick(n)
+        step = self.step(session, place)
+        self.both(
+            lambda: self.product.revert_step(session.id, step),
+            lambda _: session.revert_step(step),
+        )
+
+    @rule(n=SESSION, all_=st.booleans())
+    def redo(self, n: int, all_: bool) -> None:
+        session = self.pick(n)
+        self.both(
+            lambda: self.product.redo(session.id, all_=all_),
+            lambda _: session.redo_all() if all_ else session.redo_once(),
+        )
+
+    @rule(n=SESSION, place=PLACE, root=st.integers(0, 5))
+    def checkout(self, n: int, place: tuple[str, int], root: int) -> None:
+        session = self.pick(n)
+        step = self.step(session, place) if root else ROOT
+        self.both(
+            lambda: self.product.checkout(session.id, step), lambda _: session.checkout(step)
+        )
+
+    @precondition(lambda self: len(self.sessions) < MAX_SESSIONS)
+    @rule(
+        n=SESSION,
+        place=PLACE,
+        side=st.none() | SIDE,
+        mode=st.sampled_from([None, None, "edit", "rerun"]),
+        draft=st.sampled_from([None, "another"]),
+        name=st.sampled_from([None, "Mine"]),
+    )
+    def fork(
+        self,
+        n: int,
+        place: tuple[str, int],
+        side: str | None,
+        mode: str | None,
+        draft: str | None,
+        name: str | None,
+    ) -> None:
+        source = self.pick(n)
+        asked = Asked(source.id, name=name)
+        if side is not None:
+            asked = replace(asked, turn=self.turn(source, place), side=side)
+        if side == "before" and mode is not None:
+            asked = replace(asked, mode=mode, draft=draft)
+        self._fork(self.product.new_id(), asked)
+
+    def _fork(self, child: str, asked: Asked) -> None:
+        is_new = self.both(
+            lambda: self.product.fork(child, asked),
+            lambda made: (made, self.oracle.fork(child, asked)),
+        )
+        assert is_new is None or is_new[0] is is_new[1]
+
+    # -- comparing
+
+    @invariant()
+    def agree(self) -> None:
+        for session in self.sessions:
+            if session.deleted:
+                with suppress(Refused):
+                    raise AssertionError(self.product.seen(session.id))
+                with suppress(Refused):
+                    raise AssertionError(self.product.shown(session.id, self.limit))
+            else:
+                self._compare(session, self.product.seen(session.id))
+                for route in self.product.shown(session.id, self.limit):
+                    _compare_records(session, route)
+
+    def _compare(self, session: Session, seen: Seen) -> None:
+        assert seen.path == session.path
+        assert (seen.head, seen.document) == (session.head, session.document)
+        assert seen.state == session.state
+        assert seen.redo == [path[-1] if path else ROOT for path in session.redo]
+        assert seen.turns == [(turn, at) for at, turn in enumerate(session.visible_turns())]
+        if seen.knows_origin:
+            assert seen.origin == session.origin
+        assert seen.name in (None, session.name)
+        assert seen.archived in (None, session.archived)
+        assert seen.visible in (None, session.visible_sum())
+        assert seen.spent in (None, session.spent_sum())
+
+
+class StoredHistories(Histories):
+    """What only a store can be asked as well."""
+
+    @precondition(lambda self: self.oracle.forks)
+    @rule(n=SESSION, other=st.integers(0, 4))
+    def fork_again(self, n: int, other: int) -> None:
+        """A retry of a fork; or another one under an id that is taken."""
+        made = list(self.oracle.forks)
+        child = made[n % len(made)]
+        asked = self.oracle.forks[child]
+        self._fork(child, asked if other else replace(asked, name="Another"))
+
+    @rule(n=SESSION, name=st.sampled_from(["P", "Q (branch)"]))
+    def rename(self, n: int, name: str) -> None:
+        session = self.pick(n)
+        self.both(
+            lambda: self.product.rename(session.id, name),
+            lambda _: self.oracle.rename(session.id, name),
+        )
+
+    @rule(n=SESSION, archived=st.sampled_from([True, False, False]))
+    def archive(self, n: int, archived: bool) -> None:
+        session = self.pick(n)
+        self.both(
+            lambda: self.product.archive(session.id, archived),
+            lambda _: self.oracle.archive(session.id, archived),
+        )
+
+    @precondition(lambda self: len(self.sessions) > 2)
+    @rule(n=SESSION)
+    def delete(self, n: int) -> None:
+        session = self.pick(n)
+        if session.running is None:
+            self.both(
+                lambda: self.product.delete(session.id),
+                lambda _: self.oracle.delete(session.id),
+            )
+
+    @rule(limit=LIMIT)
+    def forget(self, limit: int) -> None:
+        self.product.forget()
+        self.limit = limit
+
+
+def _compare_records(session: Session, route: list[Shown]) -> None:
+    notes = session.transcript()
+    assert [shown.fields["id"] for shown in route] == session.path
+    for note, shown in zip(notes, route, strict=True):
+        for name, value in shown.fields.items():
+            assert getattr(note, name) == value, (name, note, shown)
+        note.bytes = note.bytes or shown.bytes
+        assert shown.bytes == note.bytes, "a record is shown otherwise than before"
