@@ -56,9 +56,17 @@ CASES = {
 
 
 LINEAGE = {
+    1: "the parent goes on after a fork, and the child's transcript stays the same to the byte",
+    2: "no record past the cutoff; none is written anew",
+    5: "reverted turns, other branches and later turns of the parent never enter a child",
+    8: "fork twice, fork a fork, fork a newborn: none is empty",
+    9: "a child's first turn adds just that turn to its transcript",
+    13: "a retried fork gives the same child; another one under its id is refused",
+    14: "a deleted parent leaves its children all they had; a deleted child changes no parent",
     16: "an inherited file downloads through the child; a missing one is a placeholder",
     17: "a sweep raced against forks loses no file",
     18: "removing a file in the child is refused and harmless to the owner",
+    21: "usage over a parent and its forks counts each record once",
 }
 
 OF = {"case": CASES, "lineage": LINEAGE}

@@ -11,7 +11,7 @@ from oracle_actors import Actors
 from oracle_histories import StoredHistories
 
 
-@pytest.mark.case(1, 2, 5, 8, 9, 13, 14, 21)
+@pytest.mark.lineage(1, 2, 5, 8, 9, 13, 14, 21)
 def test_forks_in_the_database_equal_copies(fresh_database: str, tmp_path: Path) -> None:
     run(fresh_database, tmp_path, examples=12, steps=30)
 

@@ -8,7 +8,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from oracle_trees import TreeHistories
 
 
-@pytest.mark.case(1, 2, 5, 8, 9)
+@pytest.mark.lineage(1, 2, 5, 8, 9)
 def test_forks_of_the_core_equal_copies() -> None:
     run(examples=60, steps=40)
 

@@ -283,9 +283,7 @@ class Oracle:
         if depth > self.max_depth:
             raise Refused("depth_limit")
         path = self._inherited(source, asked)
-        child = Session(
-            id_, asked.name or _named_after(source.name), source.initial, self.max_redo
-        )
+        child = Session(id_, asked.name or _named_after(source.name), source.initial, self.max_redo)
         for step in path:
             child.notes[step] = deepcopy(source.notes[step])
             child.path = [*child.path, step]

@@ -76,9 +76,7 @@ class Actors:
         self._run(self._open(url))
 
     async def _open(self, url: str) -> None:
-        self._database = await Database.open(
-            url, size=4, connect_timeout=10, statement_timeout=30
-        )
+        self._database = await Database.open(url, size=4, connect_timeout=10, statement_timeout=30)
         self._nodes = [await self._node() for _ in range(2)]
 
     async def _node(self) -> Node:

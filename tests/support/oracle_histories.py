@@ -92,7 +92,7 @@ class Product(Protocol):
 SESSION = st.integers(0, MAX_SESSIONS - 1)
 PLACE = st.tuples(st.sampled_from(["seen", "seen", "seen", "known", "any"]), st.integers(0, 40))
 DOCUMENT = st.integers(0, 5).map(lambda n: f"w{n}")
-TEXT = st.sampled_from(["add a scan", "and now?", "Zoë’s \\ \"quotes\" \n 🙂", "no"])
+TEXT = st.sampled_from(["add a scan", "and now?", 'Zoë’s \\ "quotes" \n 🙂', "no"])
 END = st.sampled_from(["complete", "complete", "stopped", "failed", "limit", "interrupted"])
 SIDE = st.sampled_from(["before", "after"])
 LIMIT = st.sampled_from([1, 2, 3, 7, 200])
@@ -106,9 +106,7 @@ class Histories(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.product = type(self).make()
-        self.oracle = Oracle(
-            max_depth=self.product.max_depth, max_redo=self.product.max_redo
-        )
+        self.oracle = Oracle(max_depth=self.product.max_depth, max_redo=self.product.max_redo)
         self.limit = 7
 
     def teardown(self) -> None:
@@ -251,9 +249,7 @@ class Histories(RuleBasedStateMachine):
     def checkout(self, n: int, place: tuple[str, int], root: int) -> None:
         session = self.pick(n)
         step = self.step(session, place) if root else ROOT
-        self.both(
-            lambda: self.product.checkout(session.id, step), lambda _: session.checkout(step)
-        )
+        self.both(lambda: self.product.checkout(session.id, step), lambda _: session.checkout(step))
 
     @precondition(lambda self: len(self.sessions) < MAX_SESSIONS)
     @rule(
