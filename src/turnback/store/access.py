@@ -56,16 +56,23 @@ def _own(session: str, caller: str) -> str:
 def rights(session: str, caller: str) -> str:
     """SQL: the rights of `caller` on the row `session`, as `text[]`; empty where it may not read.
 
-    Who reads a fork reads records of the sessions that it comes from, so that they need read on
-    each of those, deleted or not. Both names are of rows in the statement around it.
+    Both are names of rows in the statement around it. Who reads a fork reads records of the
+    sessions that it comes from, so read is needed on each of these as well, deleted or not. One
+    whose lineage is lost is read by nobody: what it may show is not known.
     """
-    return f"""(select case when 'read' = any(own) and not exists (
-        select from session_lineage l cross join lateral unnest(l.sources) source(id)
-        join sessions o on o.root_id = l.root_id and o.id = source.id
-        where l.root_id = {session}.root_id and l.session_id = {session}.id
-            and {caller}.role is distinct from 'owner'
-            and not 'read' = any({_own("o", caller)})) then own else '{{}}' end
+    return f"""(select case when 'read' = any(own) and {_inherits(session, caller)}
+        then own else '{{}}' end
     from (select {_own(session, caller)} as own offset 0) owned)"""
+
+
+def _inherits(session: str, caller: str) -> str:
+    """SQL: whether `caller` may read every session whose records the row `session` may show."""
+    s, c = session, caller
+    return f"""({s}.id = {s}.root_id or exists (select from session_lineage l
+        where l.root_id = {s}.root_id and l.session_id = {s}.id and ({c}.role = 'owner'
+            or not exists (select from unnest(l.sources) source(id)
+            left join sessions h on h.root_id = l.root_id and h.id = source.id
+            where not 'read' = any({_own("h", c)})))))"""
 
 
 def may_read(session: str, caller: str) -> str:
