@@ -128,6 +128,10 @@ class Settings(BaseSettings):
     """Reverts that can be redone, one after the other."""
     max_branch_segments: Positive = 100_000
     """Pieces of other lines that one line may be made of."""
+    max_fork_depth: Annotated[int, Field(ge=1, le=1_000)] = 128
+    """Forks of forks of forks, one of the other."""
+    pending_claim_time: Seconds = 120.0
+    """How long one client may be at a fork's pending action, before another may take it."""
     max_prompt_bytes: Bytes = 200_000
     """A prompt."""
     max_workflow_bytes: Bytes = 8_000_000

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from time import time
 from typing import Any, assert_never
 
 import orjson
 
 from turnback.core.errors import TurnbackError
 from turnback.core.lineage import ROOT_ID
+from turnback.core.pending import PendingAction
 from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Role, Tree
 from turnback.core.workflow import Workflow
@@ -79,7 +81,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
                 | plus
             )
-        case SessionChanged(change, name, archived, model, settings, visibility):
+        case SessionChanged(change, name, archived, model, settings, visibility, pending):
             if not v1:
                 return None
             values = {
@@ -88,6 +90,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 "model": model,
                 "settings": None if settings is None else run_settings(settings),
                 "visibility": visibility,
+                "pending": pending or ("done" if change == "pendingAction" else None),
             }
             said = {key: value for key, value in values.items() if value is not None}
             return {"type": "WsServerSessionEvent", "change": change} | said | plus
@@ -143,7 +146,7 @@ def snapshot(
         "redoId": view.redo_id,
         "stepsCursor": view.path[0].id if view.older and view.path else None,
         "partial": None,
-        "pendingAction": None,
+        "pendingAction": None if view.pending is None else _pending(view.pending),
         "effectsOutOfStep": [],
         "undos": [],
         "waitingFor": [],
@@ -226,6 +229,15 @@ def base_step(
         written["beforeWorkflowContent"] = content(before)
         written["afterWorkflowContent"] = content(after)
     return written
+
+
+def _pending(action: PendingAction) -> dict[str, Any]:
+    return {
+        "mode": action.mode,
+        "draft": action.draft,
+        "turnKey": action.turn_key,
+        "state": action.state_at(round(time() * 1000)),
+    }
 
 
 def _step(record: Record, payload: dict[str, Any]) -> dict[str, Any]:

@@ -380,6 +380,18 @@ class ChangedRunSettings(_Frame):
     disabledTools: list[str] | None = None
 
 
+class PendingActionFrame(_Frame):
+    """The prompt that the fork was made to send again; it is sent with this `turnKey`.
+
+    It stays until a turn of the fork's own is complete. `claimed`: a client is at it.
+    """
+
+    mode: Literal["edit", "rerun"]
+    draft: str
+    turnKey: str
+    state: Literal["pending", "claimed"]
+
+
 class WsServerSnapshotEvent(_Frame):
     """Everything as it is now: the first frame, unless what was missed is replayed."""
 
@@ -400,7 +412,7 @@ class WsServerSnapshotEvent(_Frame):
     redoId: str | None
     stepsCursor: str | None
     partial: PartialFrame | None
-    pendingAction: None
+    pendingAction: PendingActionFrame | None
     effectsOutOfStep: list[dict[str, Any]]
     undos: list[dict[str, Any]]
     waitingFor: list[dict[str, Any]]
@@ -471,16 +483,26 @@ class WsServerDeltaEvent(_Frame):
 
 class WsServerSessionEvent(_Frame):
     """The session has another name, model, settings, visibility or grants, is archived or not, or
-    is deleted.
+    is deleted; or its pending action is claimed, free again, or done.
     """
 
     type: Literal["WsServerSessionEvent"]
-    change: Literal["name", "archived", "model", "settings", "visibility", "grants", "deleted"]
+    change: Literal[
+        "name",
+        "archived",
+        "model",
+        "settings",
+        "visibility",
+        "grants",
+        "pendingAction",
+        "deleted",
+    ]
     name: str | None = None
     archived: bool | None = None
     model: str | None = None
     settings: ChangedRunSettings | None = None
     visibility: Literal["project", "private"] | None = None
+    pending: Literal["pending", "claimed", "done"] | None = None
     eventSeq: int
 
 

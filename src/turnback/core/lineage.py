@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from turnback.core.errors import HistoryMissing
+from turnback.core.pending import PendingMode
 
 ROOT_ID = "step-initial"
 """The sentinel before the first record: HEAD of an empty session, never a step."""
@@ -157,13 +158,6 @@ class Side(StrEnum):
 
     BEFORE = "before"
     AFTER = "after"
-
-
-class PendingMode(StrEnum):
-    """What a fork was made for: its turn's prompt to be sent again, edited or as it was."""
-
-    EDIT = "edit"
-    RERUN = "rerun"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from turnback.core.errors import (
     SessionNotFound,
     TurnbackError,
 )
+from turnback.core.pending import PendingAction
 from turnback.core.principal import Principal, service_of
 from turnback.core.run_settings import RunSettings
 from turnback.core.tree import (
@@ -125,6 +126,7 @@ class View:
     archived: bool
     model: str
     settings: RunSettings
+    pending: PendingAction | None
     path: tuple[Step, ...]
     older: str | None
     partial: tuple[str, str, str] | None
@@ -274,6 +276,7 @@ class Actor:
             archived=memory.row.archived_at is not None,
             model=memory.row.model,
             settings=memory.row.settings,
+            pending=memory.row.pending,
             path=path,
             older=older,
             partial=(run.turn_id, run.step_id, run.text) if run and run.text else None,

@@ -107,6 +107,20 @@ class Show:
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimAction:
+    """Be at the fork's pending action, so that no other client is."""
+
+    claim_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseAction:
+    """Leave the fork's pending action to others."""
+
+    claim_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Delete:
     """Out of every list, at once."""
 
@@ -123,6 +137,8 @@ Command = (
     | Change
     | Share
     | Show
+    | ClaimAction
+    | ReleaseAction
     | Delete
 )
 
@@ -142,6 +158,8 @@ def right_of(command: Command) -> Right:
             | EditWorkflow()
             | PutWorkflow()
             | Change()
+            | ClaimAction()
+            | ReleaseAction()
         ):
             return Right.RUN
         case _:

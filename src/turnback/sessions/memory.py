@@ -8,7 +8,7 @@ service: whether somebody may see it is asked of the store before anything of it
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -18,6 +18,7 @@ from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
 from turnback.core.attachments import Attachment
 from turnback.core.errors import HistoryMissing, HistoryPurged, SnapshotMissing
+from turnback.core.pending import PendingAction
 from turnback.core.principal import Principal
 from turnback.core.tree import Limits, Role, Step, Tree
 from turnback.core.workflow import Workflow
@@ -223,6 +224,10 @@ class Memory:
             return []
         return [row.said for row in await self._dao.attachments.ready(principal, self.key, ids)]
 
+    async def pending(self) -> PendingAction | None:
+        """The pending action as the database has it now. Raises `SessionNotFound`."""
+        return (await self._dao.session(self._service, self.key.id)).pending
+
     async def history(
         self, *, max_tokens: int, max_turns: int, takes_images: bool = False
     ) -> list[PastStep]:
@@ -240,7 +245,7 @@ class Memory:
     async def _newest_steps(
         self, max_tokens: int, max_turns: int, takes_images: bool
     ) -> list[PastStep]:
-        path = self.tree.path()
+        path = self._kept_path()
         newest: list[PastStep] = []
         room, turns = earlier_tokens(max_tokens), max_turns
         while steps := list(islice(path, HISTORY_BLOCK)):
@@ -262,6 +267,13 @@ class Memory:
                     return newest
                 turns -= step.role is Role.USER
         return newest
+
+    def _kept_path(self) -> Iterator[Step]:
+        """The visible path, newest first, down to what has been purged of it."""
+        try:
+            yield from self.tree.path()
+        except HistoryPurged:
+            return
 
     async def replay(self, *, since: int, until: int) -> list[Told]:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""
@@ -301,6 +313,8 @@ def _changed(row: SessionRow, change: SessionChange, now: datetime) -> SessionRo
         row = replace(row, archived_at=now if change.archived else None)
     if change.model is not None:
         row = replace(row, model=change.model)
+    if change.pending is not None or change.ends_pending:
+        row = replace(row, pending=change.pending)
     if change.settings is not None:
         row = replace(row, settings=row.settings.changed(change.settings))
     if change.visibility is not None:

@@ -15,8 +15,10 @@ from turnback.core.errors import (
     Busy,
     ContentRequired,
     Draining,
+    NoPendingAction,
     TooLarge,
 )
+from turnback.core.pending import ActionClaim
 from turnback.core.principal import GRANTABLE, Principal, Right, named
 from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
@@ -29,12 +31,14 @@ from turnback.sessions.commands import (
     Asked,
     Change,
     Checkout,
+    ClaimAction,
     Delete,
     Done,
     EditWorkflow,
     Prompt,
     PutWorkflow,
     Redo,
+    ReleaseAction,
     RevertStep,
     RevertTurn,
     Share,
@@ -44,7 +48,7 @@ from turnback.sessions.commands import (
 from turnback.sessions.editing import edited, put
 from turnback.sessions.memory import Memory
 from turnback.sessions.moving import moved, reverted
-from turnback.sessions.plans import Plan, commit_of
+from turnback.sessions.plans import Plan, commit_of, now_ms
 from turnback.settings import Settings
 from turnback.store.ids import new_id
 from turnback.store.outbox import Notice, SessionChanged
@@ -113,6 +117,8 @@ class Planner:
                     change=SessionChange(visibility=visibility),
                     notices=(SessionChanged("visibility", visibility=visibility),),
                 )
+            case ClaimAction() | ReleaseAction():
+                return await self._pending(command, by)
             case Delete():
                 if tree.state is not State.AVAILABLE:
                     raise Busy("Cannot delete while the agent is busy; stop it first")
@@ -155,6 +161,27 @@ class Planner:
             after=self._memory.present,
             node_id=self._node_id,
             turn_id=ids.turn,
+        )
+
+    async def _pending(self, command: ClaimAction | ReleaseAction, by: str) -> Plan | None:
+        """A claim as the database has it: the process that gave it may have ended since."""
+        if self._memory.tree.state is not State.AVAILABLE:
+            raise Busy("The agent is busy; wait for its end or stop it")
+        held = await self._memory.pending()
+        if held is None:
+            raise NoPendingAction("The session has no pending action, or none any more")
+        now, claim_id = round(now_ms().timestamp() * 1000), command.claim_id
+        if isinstance(command, ClaimAction):
+            until = now + round(self._settings.pending_claim_time * 1000)
+            action = held.claimed(ActionClaim(claim_id, by, self._node_id, until), now=now)
+        else:
+            action = held.released(claim_id, by=by, now=now)
+        if action == held:
+            return None
+        return Plan(
+            guard=Idle(self._memory.revision),
+            change=SessionChange(pending=action),
+            notices=(SessionChanged("pendingAction", pending=action.state_at(now)),),
         )
 
     def _change(self, command: Change) -> Plan | None:
@@ -201,8 +228,12 @@ class Planner:
         if end is EndReason.STOPPED and draining:
             end, payload = EndReason.INTERRUPTED, payloads.of_note(INTERRUPTED)
         tree, here = self._memory.tree, self._memory.workflow
+        # What a fork was made for is done with its first turn that is complete.
+        done = end is EndReason.COMPLETE and self._memory.row.pending is not None
         return Plan(
             guard=Holder(fence, tree.head.step_id),
+            change=SessionChange(ends_pending=True) if done else None,
+            notices=(SessionChanged("pendingAction"),) if done else (),
             events=tree.append(step_id, draft.after.hash, end),
             payload=payload,
             after=draft.after,

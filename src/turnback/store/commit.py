@@ -27,6 +27,7 @@ from turnback.core.tree import (
     TurnStarted,
     TurnStatus,
 )
+from turnback.store import pending
 from turnback.store.outbox import StepWritten, to_row
 from turnback.store.packing import pack
 from turnback.store.rows import (
@@ -206,6 +207,10 @@ def _change(s: _Statement, change: SessionChange) -> None:
         s.sets.append(f"visibility = {s.arg(change.visibility, 'text')}")
     if change.grant is not None:
         _grant(s, change.grant)
+    if change.pending is not None:
+        s.sets.append(f"pending_action = {s.arg(pending.to_row(change.pending), 'json')}")
+    if change.ends_pending:
+        s.sets.append("pending_action = null")
     if change.deleted:
         s.sets.append(f"deleted_at = {s.now}")
 

@@ -27,17 +27,18 @@ from turnback.core.errors import (
     SessionNotFound,
     SnapshotMissing,
 )
-from turnback.core.lineage import Branch, Fork, Lineage, Position
+from turnback.core.lineage import Branch, Fork, Position
 from turnback.core.principal import Principal, ProjectRight, Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import State, Step, Turn
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
-from turnback.store import forks, prefixes, tree_rows
+from turnback.store import forks, pending, prefixes, tree_rows
 from turnback.store.access import Access, caller, may_read
 from turnback.store.attachments import Attachments
 from turnback.store.database import Connection, Database
+from turnback.store.families import Families
 from turnback.store.files import Files
 from turnback.store.identities import Identities
 from turnback.store.ids import is_id
@@ -51,9 +52,9 @@ from turnback.store.transcripts import Transcripts
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
 
-_SESSION = """root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
+_SESSION = f"""root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
-    created_at, updated_at, archived_at, run_settings, visibility"""
+    created_at, updated_at, archived_at, run_settings, visibility, {pending.COLUMN}"""
 
 _RECORD = f"{tree_rows.STEP}, event_seq, principal, created_at"
 
@@ -239,6 +240,7 @@ class Dao:
         self.spans = Spans(database)
         self.transcripts = Transcripts(database)
         self.access = Access(database)
+        self.families = Families(database)
         self.identities = Identities(database, self.access, self.wakeups)
         self.attachments = Attachments(database, Files(attachments))
 
@@ -358,12 +360,6 @@ class Dao:
         if row["fingerprint"] != asked.fingerprint or row["archived_at"] or row["deleted_at"]:
             raise forks.conflict()
         return forks.Forked(forks.lineage_of(row), is_new=False)
-
-    async def lineage(self, principal: Principal, key: SessionKey) -> Lineage | None:
-        """Where a session comes from; None where it is no fork."""
-        del principal  # the key was given by `key`, which has asked
-        row = await self._db.run(lambda c: c.fetchrow(forks.OF, key.root_id, key.id))
-        return None if row is None else forks.lineage_of(row)
 
     async def session(self, principal: Principal, session_id: str) -> SessionRow:
         """One session's row. Raises `SessionNotFound`."""
@@ -645,6 +641,7 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
         archived_at=row["archived_at"],
         settings=RunSettings.of(orjson.loads(row["run_settings"] or b"{}")),
         visibility=Visibility(row["visibility"]),
+        pending=pending.from_row(row["pending_action"]),
     )
 
 

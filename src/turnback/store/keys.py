@@ -15,8 +15,9 @@ from turnback.core.errors import KeyRunning, KeyTaken
 from turnback.core.principal import Principal
 from turnback.store.database import Database
 from turnback.store.ids import new_id
+from turnback.store.leases import is_running
 
-CLAIM = """insert into idempotency_keys as k
+CLAIM = f"""insert into idempotency_keys as k
     (project_id, principal, key, fingerprint, reserved_id, node_id)
 values ($1::text, $2::text, $3::text, $4::bytea, $5::uuid, $6::uuid)
 on conflict (project_id, principal, key) do update
@@ -24,9 +25,7 @@ on conflict (project_id, principal, key) do update
     where k.fingerprint = excluded.fingerprint and k.status is null and (k.node_id is null
         or k.node_id = excluded.node_id
         or k.claimed_at < clock_timestamp() - make_interval(secs => $7::float8)
-        or not exists (select from pg_locks where locktype = 'advisory' and granted
-            and database = (select oid from pg_database where datname = current_database())
-            and (classid::bigint << 32 | objid::bigint) = hashtextextended(k.node_id::text, 0)))
+        or not {is_running("k.node_id::text")})
 returning reserved_id"""
 
 KEY = """select fingerprint, reserved_id, status, location, body from idempotency_keys

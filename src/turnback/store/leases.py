@@ -24,18 +24,26 @@ from turnback.store.rows import SessionKey
 
 log = structlog.get_logger()
 
+
+def is_running(node: str) -> str:
+    """SQL: whether a process holds the lock of the node whose id is `node`, as text.
+
+    One that does not is gone, or has lost its connection: who must not take it for dead too soon
+    looks for its heartbeat as well.
+    """
+    return f"""exists (select from pg_locks where locktype = 'advisory' and granted
+        and database = (select oid from pg_database where datname = current_database())
+        and (classid::bigint << 32 | objid::bigint) = hashtextextended({node}, 0))"""
+
+
 LOCK = "select pg_try_advisory_lock(hashtextextended($1::text, 0))"
 
 HEARTBEAT = """update run_leases set heartbeat_at = clock_timestamp()
 where root_id = any($1::uuid[]) and session_id = any($2::uuid[]) and node_id = $3::uuid"""
 
-_DOUBTFUL = """select root_id, session_id, node_id, heartbeat_at,
+_DOUBTFUL = f"""select root_id, session_id, node_id, heartbeat_at,
     heartbeat_at < clock_timestamp() - make_interval(secs => $1::float8) as expired,
-    node_id <> $2::uuid and not exists (
-        select from pg_locks where locktype = 'advisory' and granted and database =
-            (select oid from pg_database where datname = current_database())
-        and (classid::bigint << 32 | objid::bigint) = hashtextextended(node_id::text, 0))
-    as unlocked
+    node_id <> $2::uuid and not {is_running("node_id::text")} as unlocked
 from run_leases"""
 
 LEASES = f"select * from ({_DOUBTFUL}) l where expired or unlocked"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+from turnback.core.pending import PendingState
 from turnback.core.principal import Visibility
 from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Cause, State
@@ -46,9 +47,10 @@ class HeadChanged:
 @dataclass(frozen=True, slots=True)
 class SessionChanged:
     """The session has another name, model, settings or visibility, other grants, or was archived,
-    unarchived or deleted.
+    unarchived or deleted; or its pending action is another.
 
-    `settings` has those that have changed. Who has which grants is not told: not all may know.
+    `settings` has those that have changed, `pending` is how its pending action stands now, None
+    where it is done. Who has which grants is not told: not all may know.
     """
 
     change: str
@@ -57,6 +59,7 @@ class SessionChanged:
     model: str | None = None
     settings: RunSettingsChange | None = None
     visibility: Visibility | None = None
+    pending: PendingState | None = None
 
 
 Notice = Status | StepWritten | HeadChanged | SessionChanged
@@ -78,12 +81,13 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
                 "cause": cause,
                 "by": by,
             }
-        case SessionChanged(change, name, archived, model, settings, visibility):
+        case SessionChanged(change, name, archived, model, settings, visibility, pending):
             data = {"change": change, "name": name, "archived": archived}
             return "session", data | {
                 "model": model,
                 "settings": settings,
                 "visibility": visibility,
+                "pending": pending,
             }
         case _:
             assert_never(notice)
@@ -115,6 +119,7 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
                 ),  # absent, as what follows, from rows written before these changed
                 data.get("settings"),
                 None if data.get("visibility") is None else Visibility(data["visibility"]),
+                None if data.get("pending") is None else PendingState(data["pending"]),
             )
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from turnback.core.lineage import Position
+from turnback.core.pending import PendingAction
 from turnback.core.principal import Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import Event, State, Step
@@ -43,6 +44,7 @@ class SessionRow:
     archived_at: datetime | None
     settings: RunSettings
     visibility: Visibility
+    pending: PendingAction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,10 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class SessionChange:
-    """New values of the session's own columns; None leaves one as it is."""
+    """New values of the session's own columns; None leaves one as it is.
+
+    `ends_pending`: there is no pending action any more.
+    """
 
     name: str | None = None
     archived: bool | None = None
@@ -135,6 +140,8 @@ class SessionChange:
     settings: RunSettingsChange | None = None
     visibility: Visibility | None = None
     grant: Grant | None = None
+    pending: PendingAction | None = None
+    ends_pending: bool = False
     deleted: bool = False
 
     @property

@@ -24,9 +24,21 @@ STATE = """select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_e
 from sessions s join families f on f.root_id = s.root_id
 where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
 
-OWNED = """select r.id from records r
-join branches b on b.root_id = $1::uuid and b.id = r.branch_id and b.session_id = $2::uuid
-where r.root_id = $1::uuid and r.branch_id = $3::uuid and r.seq = $4::integer"""
+_CUTOFF = """(select {} from session_lineage
+    where root_id = $1::uuid and session_id = $2::uuid)"""
+_INHERITED = segments(
+    branch=_CUTOFF.format("cutoff_branch"),
+    seq=_CUTOFF.format("cutoff_seq"),
+    after="$4::integer - 1",
+    until="$4::integer",
+)
+
+REACHABLE = f"""{_INHERITED}
+select r.id from records r
+join branches b on b.root_id = $1::uuid and b.id = r.branch_id
+where r.root_id = $1::uuid and r.branch_id = $3::uuid and r.seq = $4::integer
+    and (b.session_id = $2::uuid or exists (select from segments where src = r.branch_id
+        and $4::integer > lo and $4::integer <= hi))"""
 
 _PAGE = segments(branch="$2::uuid", seq="$3::integer", after="$4::integer", until="$5::integer")
 
@@ -115,10 +127,10 @@ class Transcripts:
     async def head(
         self, principal: Principal, key: SessionKey, branch_id: str, seq: int
     ) -> Position | None:
-        """The session's own record at this place, as a HEAD; None where there is none."""
+        """The record at this place, as a HEAD; None where none is reachable from the session."""
         del principal
         args = (key.root_id, key.id, branch_id, seq)
-        step_id = await self._db.run(lambda c: c.fetchval(OWNED, *args))
+        step_id = await self._db.run(lambda c: c.fetchval(REACHABLE, *args))
         return None if step_id is None else Position(branch_id, seq, step_id)
 
     async def path(

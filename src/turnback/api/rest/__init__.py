@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from turnback.api.rest import (
     attachments,
     commands,
+    forks,
     preview,
     service,
     sessions,
@@ -28,6 +29,7 @@ for subject in (
     workflow,
     preview,
     attachments,
+    forks,
     service,
 ):
     router.include_router(subject.router)

@@ -86,7 +86,7 @@ class SessionList(BaseModel):
     next_cursor: str | None
 
 
-def _session(row: SessionRow) -> dict[str, Any]:
+def session_body(row: SessionRow) -> dict[str, Any]:
     return {
         "id": row.key.id,
         "name": row.name,
@@ -132,7 +132,7 @@ async def create_session(request: Request) -> Response:
                 workflow=asked.workflow,
                 settings=asked.settings.change() if asked.settings else {},
             )
-            body = orjson.dumps(_session(row)).decode()
+            body = orjson.dumps(session_body(row)).decode()
             claim.answer = Answer(201, body, f"/sessions/{row.key.id}")
         return response(claim.answer)
 
@@ -189,7 +189,7 @@ async def list_sessions(
     page = rows[:limit]
     return json_answer(
         {
-            "sessions": [_session(row) for row in page],
+            "sessions": [session_body(row) for row in page],
             "next_cursor": page[-1].key.id if len(rows) > limit else None,
         }
     )
@@ -199,7 +199,7 @@ async def list_sessions(
 async def get_session(request: Request, session_id: str) -> Response:
     """One session."""
     row = await sessions_of(request).dao.session(principal_of(request), session_id)
-    return json_answer(_session(row))
+    return json_answer(session_body(row))
 
 
 @router.patch(
@@ -217,7 +217,7 @@ async def change_session(request: Request, session_id: str) -> Response:
     command = Change(body.name, body.archived, body.model, settings)
     await actor.ask(Asked(command, principal_of(request)))
     row = await sessions_of(request).dao.session(principal_of(request), session_id)
-    return json_answer(_session(row))
+    return json_answer(session_body(row))
 
 
 @router.delete("/sessions/{session_id}", status_code=204)

@@ -1,0 +1,73 @@
+"""What a fork was made for: a prompt to be sent again, kept until a first turn is complete.
+
+Clients come and go, so the server keeps it (lineage.md 4). Who is about to send it claims it first,
+so that two do not; a claim has an end, and ends with the process that gave it. Whoever sends it
+takes its `turn_key`, which makes a retry the same turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from turnback.core.errors import PendingActionClaimed
+
+
+class PendingMode(StrEnum):
+    """Whether the prompt is to be edited first, or sent as it was."""
+
+    EDIT = "edit"
+    RERUN = "rerun"
+
+
+class PendingState(StrEnum):
+    """Whether somebody is at it."""
+
+    PENDING = "pending"
+    CLAIMED = "claimed"
+
+
+@dataclass(frozen=True, slots=True)
+class ActionClaim:
+    """Who is at it: an id of the client's making, its principal; until when, in ms."""
+
+    id: str
+    by: str
+    node_id: str
+    until: int
+
+
+@dataclass(frozen=True, slots=True)
+class PendingAction:
+    """The prompt that waits, as `draft`, and the key of the turn that it becomes."""
+
+    mode: PendingMode
+    draft: str
+    turn_key: str
+    claim: ActionClaim | None = None
+
+    def claim_at(self, now: int) -> ActionClaim | None:
+        """The claim that holds at this time, in ms."""
+        return self.claim if self.claim is not None and now < self.claim.until else None
+
+    def state_at(self, now: int) -> PendingState:
+        """Whether somebody is at it at this time."""
+        return PendingState.PENDING if self.claim_at(now) is None else PendingState.CLAIMED
+
+    def claimed(self, claim: ActionClaim, *, now: int) -> PendingAction:
+        """It with this claim, or with the same one for longer. Raises `PendingActionClaimed`."""
+        self._refuse_other(claim.id, claim.by, now)
+        return replace(self, claim=claim)
+
+    def released(self, claim_id: str, *, by: str, now: int) -> PendingAction:
+        """It without that claim. Raises `PendingActionClaimed` where another one holds."""
+        self._refuse_other(claim_id, by, now)
+        return replace(self, claim=None)
+
+    def _refuse_other(self, claim_id: str, by: str, now: int) -> None:
+        held = self.claim_at(now)
+        if held is not None and (held.id, held.by) != (claim_id, by):
+            raise PendingActionClaimed(
+                "Another client is at this; look again when it has ended",
+                retryAfterMs=held.until - now,
+            )
