@@ -177,6 +177,14 @@ export type PartingFrame = {
   tips: string[];
 };
 
+/** The prompt that the fork was made to send again; it is sent with this `turnKey`. It stays until a turn of the fork's own is complete. `claimed`: a client is at it. */
+export type PendingActionFrame = {
+  mode: "edit" | "rerun";
+  draft: string;
+  turnKey: string;
+  state: "pending" | "claimed";
+};
+
 /** Where an operator or a comment box stands. */
 export type Position = {
   x: number;
@@ -370,15 +378,16 @@ export type WsServerHeadChangeEvent = {
   eventSeq: number;
 };
 
-/** The session has another name, model, settings, visibility or grants, is archived or not, or is deleted. */
+/** The session has another name, model, settings, visibility or grants, is archived or not, or is deleted; or its pending action is claimed, free again, or done. */
 export type WsServerSessionEvent = {
   type: "WsServerSessionEvent";
-  change: "name" | "archived" | "model" | "settings" | "visibility" | "grants" | "deleted";
+  change: "name" | "archived" | "model" | "settings" | "visibility" | "grants" | "pendingAction" | "deleted";
   name?: string | null;
   archived?: boolean | null;
   model?: string | null;
   settings?: ChangedRunSettings | null;
   visibility?: "project" | "private" | null;
+  pending?: "pending" | "claimed" | "done" | null;
   eventSeq: number;
 };
 
@@ -401,7 +410,7 @@ export type WsServerSnapshotEvent = {
   redoId: string | null;
   stepsCursor: string | null;
   partial: PartialFrame | null;
-  pendingAction: null;
+  pendingAction: PendingActionFrame | null;
   effectsOutOfStep: Record<string, unknown>[];
   undos: Record<string, unknown>[];
   waitingFor: Record<string, unknown>[];
