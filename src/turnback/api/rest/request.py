@@ -139,4 +139,5 @@ def described_by(schema: Mapping[str, Any]) -> dict[str, Any]:
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
     """The OpenAPI part for a body that is read by hand, within `max_body`."""
     schema = model.model_json_schema(ref_template="#/$defs/{model}")
-    return {"requestBody": {"content": {"application/json": {"schema": schema}}}}
+    content = {"application/json": {"schema": schema}}
+    return {"requestBody": {"required": "required" in schema, "content": content}}
