@@ -105,14 +105,17 @@ class World:
                         project,
                         sorted(rights),
                     )
-            if made.sources:
+            if root_id is not None:
+                at = made.sources[-1].key.id if made.sources else None
                 await c.execute(
                     """insert into session_lineage (root_id, session_id, parent_id,
                     inherited_turn_count, cutoff_branch, cutoff_seq, cutoff_step, depth, sources,
-                    fingerprint) values ($1, $2, $3::uuid, 1, $3::uuid, 1, $3::uuid, 1, $4, '')""",
+                    fingerprint) values ($1, $2, coalesce($3::uuid, $1), $5, $3::uuid, $5,
+                    $3::uuid, 1, $4, '')""",
                     *place,
-                    made.sources[-1].key.id,
+                    at,
                     [source.key.id for source in made.sources],
+                    len(made.sources[:1]),
                 )
         self.sessions.append(made)
         return made
@@ -365,3 +368,17 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for below in plan.get("Plans", ()):
         yield from nodes(below)
+
+
+async def test_a_fork_whose_lineage_is_lost_is_read_by_nobody(world: World) -> None:
+    root = await world.add(owner="somebody", visibility="project")
+    fork = await world.add(root.key.root_id, owner="somebody", visibility="project", sources=[root])
+    who = world.people[ProjectRole.OWNER]
+    assert await told(world, who, fork) == set(Right)
+    async with world.database.connection() as c:
+        await c.execute("delete from session_lineage")
+    for who in world.people.values():
+        assert await told(world, who, fork) == set()
+        assert await world.page(who, size=9) == (
+            [root.key.id] if await told(world, who, root) else []
+        )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from stored import NOW, Story
@@ -25,8 +27,10 @@ async def database(fresh_database: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def dao(database: Database) -> Dao:
-    return Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=100)
+def dao(database: Database, tmp_path: Path) -> Dao:
+    return Dao(
+        database, node_id=new_id(), max_redo_depth=3, directory_cache=100, attachments=tmp_path
+    )
 
 
 async def forked(dao: Dao, asked: Fork, *, max_depth: int = DEPTH) -> Forked:
@@ -56,3 +60,344 @@ async def test_a_fork_has_the_turns_up_to_its_boundary(dao: Dao, at: int, side: 
     assert row.workflow_hash == story.tree.workflow_at(ends[inherited].step_id)
     assert made.lineage.sources == ((story.key.id,) if inherited else ())
     assert row.key.root_id == story.key.id
+
+
+async def test_without_a_boundary_all_that_is_visible_is_inherited(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    newborn = asked_of(story)
+    assert (await forked(dao, newborn)).lineage.inherited_turn_count == 0
+    first, second = await story.prompt("one"), await story.prompt("two")
+    await story.move(story.tree.revert(second))
+    made = await forked(dao, asked := asked_of(story))
+    assert made.lineage.cutoff == story.tree.steps[story.last[first]].position
+    child = await Story.of(dao, asked.child_id)
+    assert child.visible() == story.visible()
+    assert child.tree.redo_stack == []
+
+
+@pytest.mark.lineage(1, 5)
+async def test_a_child_stays_what_its_parent_was_whatever_the_parent_does(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    first = await story.prompt("one")
+    reverted = await story.prompt("two")
+    await story.move(story.tree.revert(reverted))
+    await story.prompt("three")
+    expected = story.visible()
+    await forked(dao, asked := asked_of(story))
+    before = (await Story.of(dao, asked.child_id)).tree
+    await story.move(story.tree.revert(first))
+    await story.edit()
+    after = (await Story.of(dao, asked.child_id)).tree
+    assert after == before
+    assert list(after.steps) == expected
+    with pytest.raises(errors.UnknownTurn):
+        after.revert(reverted)
+    for turn in after.turns.values():
+        assert turn.key is None
+
+
+@pytest.mark.lineage(8, 9)
+async def test_forks_of_forks_go_on_by_themselves(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    turns = [await story.prompt("one", "two"), await story.prompt("three")]
+    path = story.visible()
+    for n in range(1, 5):
+        made = await forked(dao, asked := asked_of(story))
+        assert made.lineage.depth == n
+        newborn = asked_of(await Story.of(dao, asked.child_id))
+        assert (await forked(dao, newborn)).lineage.sources == made.lineage.sources
+        story = await Story.of(dao, asked.child_id)
+        assert story.visible() == path
+        turns.append(await story.prompt(f"of {n}"))
+        path = story.visible()
+        assert path[-2:] == [story.tree.turns[turns[-1]].first.step_id, story.last[turns[-1]]]
+        again = await Story.of(dao, asked.child_id)
+        assert again.tree == story.tree
+        assert [again.tree.turns[turn].effective_index for turn in turns] == list(range(len(turns)))
+
+
+async def test_every_place_of_the_prefix_can_be_gone_to_and_gone_on_from(dao: Dao) -> None:
+    parent = await Story.begin(dao)
+    turns = [await parent.prompt("one", "two"), await parent.edit(), await parent.prompt("three")]
+    await forked(dao, asked := asked_of(parent))
+    child = await Story.of(dao, asked.child_id)
+    for step in ["step-initial", *parent.visible()]:
+        await child.move(child.tree.checkout(step))
+        turn = await child.prompt("from here")
+        assert child.visible()[:-2] == [] if step == "step-initial" else child.visible()[-3] == step
+        assert (await Story.of(dao, asked.child_id)).tree == child.tree
+        await child.move(child.tree.revert(turn))
+        await child.move(child.tree.redo())
+        assert (await Story.of(dao, asked.child_id)).tree == child.tree
+    await child.move(child.tree.checkout(parent.last[turns[2]]))
+    await child.move(child.tree.revert(turns[0]))
+    assert child.tree.head == ROOT
+    await child.move(child.tree.redo())
+    assert child.visible() == parent.visible()
+
+
+async def test_an_edit_turn_is_a_boundary_and_counts(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    edit = await story.edit()
+    for side, count in ((Side.BEFORE, 0), (Side.AFTER, 1)):
+        made = await forked(dao, asked_of(story, edit, side))
+        assert made.lineage.inherited_turn_count == count
+    with pytest.raises(errors.BadInput):
+        await forked(dao, replace(asked_of(story, edit, Side.BEFORE), mode=PendingMode.EDIT))
+
+
+async def test_a_cut_turn_is_a_boundary_before_it_alone(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    cut = await story.prompt("one", "two", "three")
+    middle = story.visible()[2]
+    await story.move(story.tree.revert_step(middle))
+    with pytest.raises(errors.TurnIncomplete):
+        await forked(dao, asked_of(story))
+    with pytest.raises(errors.TurnIncomplete):
+        await forked(dao, asked_of(story, cut))
+    after = await story.prompt("four")
+    with pytest.raises(errors.TurnIncomplete):
+        await forked(dao, asked_of(story, cut))
+    made = await forked(dao, asked := asked_of(story, after))
+    assert made.lineage.inherited_turn_count == 2
+    assert (await Story.of(dao, asked.child_id)).visible() == story.visible()
+    made = await forked(dao, asked_of(story, after, Side.BEFORE))
+    assert (made.lineage.inherited_turn_count, made.lineage.cutoff.seq) == (1, 2)
+    assert (await forked(dao, asked_of(story, cut, Side.BEFORE))).lineage.cutoff == ROOT
+
+
+async def test_a_running_parent_is_forked_at_what_is_complete(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    done = await story.prompt("one")
+    running = await story.prompt("two", end=None)
+    assert (await forked(dao, asked_of(story, done))).lineage.inherited_turn_count == 1
+    made = await forked(dao, asked_of(story, running, Side.BEFORE))
+    assert made.lineage.inherited_turn_count == 1
+    for asked in (asked_of(story), asked_of(story, running)):
+        with pytest.raises(errors.TurnIncomplete):
+            await forked(dao, asked)
+    await story.answer("three", EndReason.STOPPED)
+    assert (await forked(dao, asked_of(story, running))).lineage.inherited_turn_count == 2
+
+
+async def test_a_turn_off_the_path_is_no_boundary_whoever_has_it(dao: Dao) -> None:
+    story, stranger = await Story.begin(dao), await Story.begin(dao)
+    kept, gone = await story.prompt("one"), await story.prompt("two")
+    await story.move(story.tree.revert(gone))
+    await forked(dao, asked := asked_of(story))
+    child = await Story.of(dao, asked.child_id)
+    for turn in (gone, await stranger.prompt("x"), await child.prompt("y"), new_id(), "nothing"):
+        for side in Side:
+            with pytest.raises(errors.NotOnPath) as refused:
+                await forked(dao, asked_of(story, turn, side))
+            assert refused.value.data == {}
+    assert (await forked(dao, asked_of(child, kept))).lineage.depth == 2
+
+
+@pytest.mark.lineage(3)
+async def test_a_count_checks_and_is_never_clamped(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    turn = await story.prompt("one")
+    for count in (0, 2, 999):
+        with pytest.raises(errors.CountMismatch) as refused:
+            await forked(dao, replace(asked_of(story, turn), count=count))
+        assert refused.value.data == {"inherited_turn_count": 1}
+    assert (await forked(dao, replace(asked_of(story, turn), count=1))).is_new
+
+
+@pytest.mark.lineage(13)
+async def test_a_retry_is_the_same_fork_and_anything_else_under_its_id_a_conflict(
+    dao: Dao,
+) -> None:
+    story = await Story.begin(dao)
+    turn = await story.prompt("one")
+    asked = asked_of(story, turn)
+    first = await forked(dao, asked)
+    await story.move(story.tree.revert(turn))
+    await story.prompt("other")
+    again = await forked(dao, asked)
+    assert (again.lineage, again.is_new) == (first.lineage, False)
+    for other in (
+        replace(asked, name="Other"),
+        replace(asked, boundary=Boundary(turn, Side.BEFORE)),
+        replace(asked, child_id=story.key.id),
+        replace(asked, source_id=asked.child_id),
+    ):
+        with pytest.raises(errors.LineageConflict):
+            await forked(dao, other)
+    await story.change(deleted=True)
+    assert await forked(dao, asked) == again
+    with pytest.raises(errors.SessionNotFound):
+        await forked(dao, replace(asked, child_id=new_id()))
+    child = await Story.of(dao, asked.child_id)
+    assert len(child.visible()) == 2
+    for change in ({"archived": True}, {"deleted": True}):
+        await child.change(**change)
+        with pytest.raises(errors.LineageConflict):
+            await forked(dao, asked)
+
+
+async def test_many_ask_for_the_same_fork_at_once_and_one_makes_it(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    asked = asked_of(story, await story.prompt("one"))
+    made = await asyncio.gather(*(forked(dao, asked) for _ in range(12)))
+    assert sorted(fork.is_new for fork in made) == [False] * 11 + [True]
+    assert len({fork.lineage for fork in made}) == 1
+
+
+async def test_the_limit_of_depth_is_kept(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    for _ in range(3):
+        asked = asked_of(story)
+        await forked(dao, asked, max_depth=3)
+        story = await Story.of(dao, asked.child_id)
+    with pytest.raises(errors.DepthLimit) as refused:
+        await forked(dao, asked_of(story), max_depth=3)
+    assert refused.value.data == {"limit": "max_fork_depth", "value": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "forks"),
+    [
+        ("Orders", "Orders (branch)"),
+        ("Orders (branch)", "Orders (branch)"),
+        ("x" * 200, "x" * 191 + " (branch)"),
+    ],
+)
+async def test_a_forks_name_says_so_once(dao: Dao, name: str, forks: str) -> None:
+    story = await Story.begin(dao, name=name)
+    await forked(dao, asked := asked_of(story))
+    assert (await dao.session(LOCAL, asked.child_id)).name == forks
+    await forked(dao, named := replace(asked_of(story), name="Mine"))
+    assert (await dao.session(LOCAL, named.child_id)).name == "Mine"
+
+
+TABLES = ("session_directory", "sessions", "session_lineage", "session_grants")
+
+
+@pytest.mark.lineage(12)
+@pytest.mark.parametrize("table", TABLES)
+async def test_a_write_that_fails_leaves_nothing_of_the_fork(
+    dao: Dao, database: Database, table: str
+) -> None:
+    story = await Story.begin(dao)
+    await story.prompt("one")
+    async with database.connection() as c:
+        await c.execute("insert into principals (id) values ('local')")
+        await c.execute(
+            "insert into session_grants values ($2, 'local', 'local', $1, '{read}', 'x', now())",
+            story.key.root_id,
+            story.key.id,
+        )
+        before = [await c.fetchval(f"select count(*) from {name}") for name in TABLES]
+        await c.execute(
+            "create function fail() returns trigger language plpgsql as "
+            "$$ begin raise exception 'the disk is gone'; end $$"
+        )
+        await c.execute(
+            f"create trigger fails after insert on {table} for each row execute function fail()"
+        )
+    asked = asked_of(story)
+    with pytest.raises(asyncpg.RaiseError):
+        await forked(dao, asked)
+    async with database.connection() as c:
+        after = [await c.fetchval(f"select count(*) from {name}") for name in TABLES]
+        await c.execute(f"drop trigger fails on {table}")
+    assert after == before
+    assert (await forked(dao, asked)).is_new
+
+
+@pytest.mark.lineage(24)
+async def test_the_pending_action_holds_the_prompt_or_the_draft_and_a_key(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    turn = await story.prompt(*"abcdefg")
+    cut = []
+    for mode in PendingMode:
+        asked = replace(asked_of(story, turn, Side.BEFORE), mode=mode)
+        made = await forked(dao, asked)
+        cut.append((made.lineage.cutoff, made.lineage.inherited_turn_count))
+        row = await dao.session(LOCAL, asked.child_id)
+        assert row.pending is not None
+        assert (row.pending.mode, row.pending.draft) == (mode, "hello")
+        assert row.pending.claim is None
+    assert cut == [(ROOT, 0)] * 2
+    asked = replace(asked_of(story, turn, Side.BEFORE), mode=PendingMode.EDIT, draft="hello!")
+    await forked(dao, asked)
+    pending = (await dao.session(LOCAL, asked.child_id)).pending
+    assert pending is not None
+    assert (pending.draft, pending.turn_key) == ("hello!", asked.child_id)
+
+
+async def test_the_lineage_is_checked_by_the_database_too(dao: Dao, database: Database) -> None:
+    story = await Story.begin(dao)
+    await story.prompt("one")
+    await forked(dao, asked_of(story))
+    async with database.connection() as c:
+        for change in (
+            "inherited_turn_count = 0",
+            "inherited_turn_count = -1",
+            "parent_id = session_id",
+            "cutoff_step = null",
+            "sources = '{}'",
+            "boundary_turn = session_id",
+        ):
+            with pytest.raises(asyncpg.CheckViolationError):
+                await c.execute(f"update session_lineage set {change}")
+
+
+@pytest.mark.lineage(23)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "update branches set below = id where cutoff_seq = 70",
+        "delete from branches where cutoff_seq = 70",
+        "delete from records where seq = 35",
+        "update session_lineage set cutoff_branch = parent_id",
+        "delete from session_lineage",
+    ],
+)
+async def test_damaged_rows_end_in_a_typed_error_and_no_endless_walk(
+    dao: Dao, database: Database, damage: str
+) -> None:
+    story = await Story.begin(dao)
+    for _ in range(80):
+        await story.edit()
+        await story.move(story.tree.revert(await story.edit()))
+    await forked(dao, asked := asked_of(story))
+    async with database.connection() as c:
+        await c.execute(damage)
+    async with asyncio.timeout(8):
+        for act in (
+            lambda: whole(dao, asked.child_id),
+            lambda: forked(dao, Fork(asked.child_id, new_id())),
+        ):
+            with pytest.raises(errors.TurnbackError) as refused:
+                await act()
+            assert not isinstance(refused.value, errors.DatabaseUnavailable)
+
+
+async def whole(dao: Dao, session_id: str) -> list[str]:
+    """The steps of a transcript, by the tree and by the statement."""
+    story = await Story.of(dao, session_id)
+    head = story.tree.head
+    told = await dao.transcripts.path(LOCAL, story.key, head, after=0, until=head.seq)
+    assert told == story.visible()
+    return told
+
+
+async def test_a_prefix_that_has_parted_often_is_loaded_whole_and_by_few_statements(
+    dao: Dao, database: Database
+) -> None:
+    story = await Story.begin(dao)
+    for _ in range(200):
+        await story.edit()
+        await story.move(story.tree.revert(await story.edit()))
+    await forked(dao, asked := asked_of(story))
+    child = await Story.of(dao, asked.child_id)
+    assert child.visible() == story.visible() == await whole(dao, asked.child_id)
+    on_path = {step.branch_id for step in story.tree.path()}
+    assert {id_: story.tree.branches[id_] for id_ in on_path} == child.tree.branches
+    turn = await child.edit()
+    branch = child.tree.branches[child.tree.turns[turn].first.branch_id or ""]
+    assert branch.segment_count == 201
+    assert await whole(dao, asked.child_id) == child.visible()

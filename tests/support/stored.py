@@ -17,8 +17,8 @@ from turnback.core.tree import (
 from turnback.core.workflow import EMPTY, Workflow, load
 from turnback.store.dao import Dao, Stored
 from turnback.store.ids import new_id
-from turnback.store.outbox import Notice, Status, StepWritten
-from turnback.store.rows import Commit, Guard, Holder, Idle, SessionKey
+from turnback.store.outbox import Notice, SessionChanged, Status, StepWritten
+from turnback.store.rows import Alive, Commit, Guard, Holder, Idle, SessionChange, SessionKey
 
 NOW = datetime.now(UTC).replace(microsecond=123000)
 
@@ -95,19 +95,31 @@ class Story:
         """A revert, a redo or a checkout, as the tree has said."""
         await self._commit(Idle(self.revision), events)
 
+    async def change(self, *, archived: bool | None = None, deleted: bool = False) -> None:
+        """Archived, unarchived or deleted."""
+        told = SessionChanged("deleted" if deleted else "archived", archived=archived)
+        change = SessionChange(archived=archived, deleted=deleted)
+        await self._commit(Alive(), (), change=change, notices=(told,))
+
     def visible(self) -> list[str]:
         """The ids of the steps on the path to HEAD, oldest first."""
         return [step.id for step in self.tree.path()][::-1]
 
     async def _commit(
-        self, guard: Guard, events: tuple[Event, ...], *, payload: str | None = None, **more: Any
+        self,
+        guard: Guard,
+        events: tuple[Event, ...],
+        *,
+        payload: str | None = None,
+        notices: tuple[Notice, ...] = (),
+        **more: Any,
     ) -> None:
-        notices: list[Notice] = []
+        told = list(notices)
         for event in events:
             if isinstance(event, StepAppended):
-                notices.append(StepWritten(event.step.id))
+                told.append(StepWritten(event.step.id))
             elif isinstance(event, StateChanged):
-                notices.append(Status(event.state))
+                told.append(Status(event.state))
         made = await self.dao.commit(
             Commit(
                 id=new_id(),
@@ -116,7 +128,7 @@ class Story:
                 now=NOW,
                 guard=guard,
                 events=events,
-                notices=tuple(notices),
+                notices=tuple(told),
                 payload=payload or _said("hello"),
                 **more,
             )
