@@ -58,15 +58,20 @@ CASES = {
 LINEAGE = {
     1: "the parent goes on after a fork, and the child's transcript stays the same to the byte",
     2: "no record past the cutoff; none is written anew",
+    3: "a count past the effective turns is refused, never clamped",
     5: "reverted turns, other branches and later turns of the parent never enter a child",
+    6: "a boundary before and after the first, a middle and the last turn, prompt or edit",
     8: "fork twice, fork a fork, fork a newborn: none is empty",
     9: "a child's first turn adds just that turn to its transcript",
+    12: "a fork of which one write fails leaves nothing",
     13: "a retried fork gives the same child; another one under its id is refused",
     14: "a deleted parent leaves its children all they had; a deleted child changes no parent",
     16: "an inherited file downloads through the child; a missing one is a placeholder",
     17: "a sweep raced against forks loses no file",
     18: "removing a file in the child is refused and harmless to the owner",
     21: "usage over a parent and its forks counts each record once",
+    23: "cycles and dangling rows made by hand end in a typed error, soon",
+    24: "turns without a key are forked as others",
 }
 
 OF = {"case": CASES, "lineage": LINEAGE}

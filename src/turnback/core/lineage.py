@@ -225,12 +225,17 @@ def unfolded(stubs: Iterable[Stub]) -> list[Branch]:
     """The rows of the branches along one path, oldest first, their segments told from the path.
 
     Each leaves the one before it, so its row lists the newest of those before it: which saves
-    reading lists that would repeat each other.
+    reading lists that would repeat each other. Raises `HistoryMissing` where one is missing.
     """
     path: list[Segment] = []
     counts: dict[str | None, int] = {None: 0}
     rows: list[Branch] = []
     for stub in stubs:
+        left = path[-1].source if path else None
+        if stub.cutoff.branch_id != left or stub.below not in counts:
+            raise HistoryMissing(
+                "A branch of this session's history is missing from the database", branch=stub.id
+            )
         if path:
             last = path[-1]
             path[-1] = Segment(last.source, last.lo, stub.cutoff.seq)

@@ -40,7 +40,9 @@ _FOUND = """with recursive family as materialized (
     select project_id, family_epoch from families where root_id = $1::uuid {family_lock}),
 source as materialized (
     select s.*, family_epoch from sessions s cross join family
-    where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null {source_lock}),
+    where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null
+        and (s.id = s.root_id or exists (select from session_lineage l
+            where l.root_id = $1::uuid and l.session_id = $2::uuid)) {source_lock}),
 turn as (
     select s.head_branch, s.head_seq, t.id, t.kind, t.status, t.effective_index, t.first_branch,
         t.first_seq, t.last_seq, $5::text is distinct from 'before' as is_after
