@@ -94,6 +94,13 @@ def standing_database(database_url: str, template: str, _names: Iterator[str]) -
         yield url
 
 
+@pytest.fixture(scope="module")
+def module_database(database_url: str, template: str, _names: Iterator[str]) -> Iterator[str]:
+    """The URL of a migrated database that the tests of one file share."""
+    with _copy(database_url, next(_names)) as url:
+        yield url
+
+
 @pytest.fixture
 def blank_database(database_url: str, _names: Iterator[str]) -> Iterator[str]:
     """The URL of a database of this test's own in which nothing has been made."""

@@ -190,9 +190,17 @@ def test_a_busy_port_is_said_in_a_sentence(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "example.com", "::"])
-def test_an_address_that_others_could_reach_is_refused(tmp_path: Path, host: str) -> None:
-    refused(["serve", "--host", host], f"`{host}` is not a loopback address", tmp_path)
+def test_an_address_that_others_could_reach_is_refused_without_keys(data_dir: Path) -> None:
+    options = ["serve", "--host", "0.0.0.0", "--port", "0", "--data-dir", str(data_dir)]
+    refused(
+        options, "`0.0.0.0` is not a loopback address, and there is no API key", data_dir.parent
+    )
+
+
+@pytest.mark.parametrize("host", ["192.0.2.1", "no.such.host.invalid"])
+def test_an_address_that_is_not_this_machines_is_refused(tmp_path: Path, host: str) -> None:
+    refused(["serve", "--host", host, "--port", "0"], f"`{host}`", tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_setting_that_cannot_be_used_is_named_and_not_quoted(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ from turnback.store import migrate as migrations
 from turnback.store.embedded import Embedded
 from turnback.store.migrate import check_current
 
+A_KEY = """with someone as (insert into principals (id) values ('alice') returning id)
+insert into api_keys (id, prefix, hash, principal_id, project_id, name)
+select gen_random_uuid(), '0123456789ab', sha256('secret'), id, 'local', '' from someone"""
+
 TURNBACK = Path(sys.executable).parent / "turnback"
 
 
@@ -46,6 +50,14 @@ def found(check: str, **settings: object) -> tuple[str, str]:
         doctor.CHECKS.clear()
         doctor.CHECKS.update(saved)
     return one.verdict, one.finding
+
+
+async def execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 def run(folder: Path, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
@@ -124,10 +136,20 @@ def test_a_port_with_something_that_speaks_no_http_is_taken() -> None:
     assert (verdict, "is taken" in finding) == ("FAIL", True)
 
 
-def test_a_host_that_others_could_reach_is_refused() -> None:
-    verdict, finding = found("port", host="0.0.0.0")
+def test_a_host_that_others_could_reach_needs_keys(tmp_path: Path) -> None:
+    verdict, finding = found("api keys", host="0.0.0.0", data_dir=tmp_path)
     assert verdict == "FAIL"
     assert "leave `--host` at `127.0.0.1`" in finding
+    assert found("api keys")[0] == "ok"
+
+
+def test_a_host_that_others_can_reach_is_fine_with_keys(fresh_database: str) -> None:
+    def looked() -> tuple[str, str]:
+        return found("api keys", host="0.0.0.0", database_url=fresh_database)
+
+    assert looked()[0] == "FAIL"
+    asyncio.run(execute(fresh_database, A_KEY))
+    assert looked()[0] == "ok"
 
 
 # -- the model

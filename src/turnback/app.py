@@ -11,6 +11,7 @@ from fastapi.middleware.cors import CORSMiddleware
 
 from turnback import __version__
 from turnback.api import door, openapi, page, problems, rest, socket
+from turnback.api.auth import Authentication, Callers
 from turnback.api.guard import Guard
 from turnback.api.head import Head
 from turnback.api.limits import Places
@@ -53,6 +54,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
                 await sessions.start()
                 app.state.sessions = sessions
                 app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
+                app.state.callers = Callers(sessions)
                 app.state.places = Places(settings.ws_sockets_per_principal)
                 app.state.drain = sessions.drain
                 try:
@@ -71,6 +73,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
         docs_url=None,
         redoc_url=None,
     )
+    app.add_middleware(Authentication)
     origins = [origin.rstrip("/").lower() for origin in settings.allowed_origins]
     if origins:
         # What `Guard` lets through, a browser gives to a page of another origin only if told to.
@@ -81,7 +84,9 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
             allow_headers=["*"],
             expose_headers=["ETag", "Location", "Retry-After"],
         )
-    app.add_middleware(Guard, allowed_origins=settings.allowed_origins)
+    app.add_middleware(
+        Guard, allowed_hosts=settings.allowed_hosts, allowed_origins=settings.allowed_origins
+    )
     app.add_middleware(Head)
     app.add_middleware(Requests)
     problems.install(app)

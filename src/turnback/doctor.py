@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
@@ -17,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from turnback.agent.models import OFFLINE, resolve
+from turnback.api.guard import is_loopback
 from turnback.api.page import PAGE
 from turnback.core.errors import PortBusy, StartError, TurnbackError
 from turnback.environment import misspelt
-from turnback.serve import DESCRIPTORS, bind
+from turnback.serve import DESCRIPTORS, bind, check_address, no_keys
 from turnback.store.embedded import Embedded, binaries, user_prefix
 from turnback.store.migrate import check_current, clock, current_and_head
 from turnback.telemetry import tracing
@@ -268,10 +270,30 @@ def database(settings: Settings) -> str:
         return f"reached, at migration {current_and_head(url)[0]}"
     if not (settings.data_dir / "postgres").exists():
         return "embedded; the first `turnback serve` makes it"
-    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
-        current, head = current_and_head(embedded.url)
+    with _running(settings) as url:
+        current, head = current_and_head(url)
     later = "" if current == head else f"; `turnback serve` migrates it to {head}"
     return f"embedded, at migration {current}{later}"
+
+
+@contextmanager
+def _running(settings: Settings) -> Iterator[str]:
+    """The URL of the settings' database, which has been made; the embedded one runs meanwhile."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    with Embedded.start(settings.data_dir, timeout=settings.embedded_timeout) as embedded:
+        yield embedded.url
+
+
+def keys(settings: Settings) -> str:
+    if is_loopback(settings.host):
+        return f"not needed: `{settings.host}` is reached from this machine alone"
+    if settings.database_url is None and not (settings.data_dir / "postgres").exists():
+        raise no_keys(settings.host)
+    with _running(settings) as url:
+        check_address(settings.host, url)
+    return f"there are some, so `{settings.host}` can be served"
 
 
 def time(settings: Settings) -> str:
@@ -303,5 +325,6 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "tracing": spans,
     "postgresql": programs,
     "database": database,
+    "api keys": keys,
     "clock": time,
 }

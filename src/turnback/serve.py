@@ -26,6 +26,8 @@ from turnback.api.guard import is_loopback
 from turnback.app import create_app
 from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
 from turnback.current import database
+from turnback.store.embedded import Embedded
+from turnback.store.migrate import has_keys
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -53,6 +55,7 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
     with bind(settings.host, settings.port) as listener:
         resolve(settings)
         with database(settings) as (url, embedded):
+            check_address(settings.host, url)
             app = create_app(settings, url)
             serving = _serve(
                 app, listener, settings, embedded=embedded, signals=signals, ready=ready
@@ -71,16 +74,14 @@ def allow_descriptors() -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A TCP socket on a loopback address, not listening yet; port 0 takes any free one.
+    """A TCP socket on this address, not listening yet; port 0 takes any free one.
 
     Raises `AddressRefused` and `PortBusy`.
     """
-    if not is_loopback(host):
-        raise AddressRefused(
-            f"`{host}` is not a loopback address: whoever reaches Turnback may do everything in it,"
-            " so it serves only this machine; leave `--host` at `127.0.0.1`"
-        )
-    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise AddressRefused(f"`{host}` is no address of this machine: {error.strerror}") from error
     family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -90,6 +91,24 @@ def bind(host: str, port: int) -> socket.socket:
         listener.close()
         raise _refused(error, host, port) from error
     return listener
+
+
+def check_address(host: str, url: str) -> None:
+    """Raise `AddressRefused` where others can reach `host` and nobody would have to show a key.
+
+    `url` is the database's, which has to be current.
+    """
+    if not is_loopback(host) and not has_keys(url):
+        raise no_keys(host)
+
+
+def no_keys(host: str) -> AddressRefused:
+    """Why `host` cannot be served."""
+    return AddressRefused(
+        f"`{host}` is not a loopback address, and there is no API key yet: whoever reached Turnback"
+        " might do everything in it. Make one by `turnback keys create`, or leave `--host` at"
+        " `127.0.0.1`"
+    )
 
 
 class _Server(uvicorn.Server):

@@ -42,7 +42,7 @@ class Settings(BaseSettings):
     # -- where and how it serves
 
     host: str = "127.0.0.1"
-    """The address it listens on: a loopback one; any other is refused."""
+    """The address it listens on: a loopback one, or any other once there is an API key."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8700
     """The TCP port; `0` takes any free one."""
     data_dir: Path = Path("./.turnback")
@@ -51,6 +51,10 @@ class Settings(BaseSettings):
     """Where the bytes of attachments are kept; without it, `attachments` in `TURNBACK_DATA_DIR`.
 
     Processes that share a database share it too.
+    """
+    allowed_hosts: tuple[str, ...] = ()
+    """Names under which the server is reached, as a proxy passes them on in `Host`, without a port;
+    a JSON list of them. Loopback names, and the address it is reached at, need not be named.
     """
     allowed_origins: tuple[str, ...] = ()
     """Origins whose pages may use the server, beside its own; a JSON list of them."""
@@ -194,6 +198,17 @@ class Settings(BaseSettings):
     """How often a process looks for what others have written, and whether the database is there."""
     wakeup_interval: Seconds = 0.005
     """The shortest time between two notices to the other processes of what was written."""
+
+    # -- who may connect
+
+    ticket_ttl: Seconds = 30.0
+    """How long a ticket for a browser's socket is good, which is used once."""
+    sign_in_ttl: Seconds = 43_200.0
+    """How long the page stays signed in."""
+    bad_credentials_per_minute: Positive = 60
+    """API keys, tickets and cookies that are none, of one address; then none new is looked at."""
+    callers_kept: Positive = 10_000
+    """Addresses, and credentials found good, that a process remembers for that."""
 
     # -- sockets and pages
 

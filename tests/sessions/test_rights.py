@@ -32,7 +32,6 @@ from turnback.sessions.commands import (
     RevertStep,
     RevertTurn,
     Share,
-    Show,
     Stop,
 )
 from turnback.sessions.registry import Sessions
@@ -56,7 +55,7 @@ NEEDS: list[tuple[Command, Right]] = [
     (ClaimAction("x"), Right.RUN),
     (ReleaseAction("x"), Right.RUN),
     (Share("bob", READ), Right.MANAGE),
-    (Show(Visibility.PRIVATE), Right.MANAGE),
+    (Change(visibility=Visibility.PRIVATE), Right.MANAGE),
     (Delete(), Right.MANAGE),
 ]
 
@@ -189,7 +188,11 @@ async def test_grants_that_there_are_not(standing: Server, whom: str, rights: se
 
 async def test_an_archived_session_can_still_be_shared(standing: Server) -> None:
     actor = await Project(standing.app.state.sessions, "").session()
-    for command in (Change(archived=True), Share("guest", READ), Show(Visibility.PRIVATE)):
+    for command in (
+        Change(archived=True),
+        Share("guest", READ),
+        Change(visibility=Visibility.PRIVATE),
+    ):
         await actor.ask(Asked(command, service_of("p")))
     assert actor.memory.row.visibility is Visibility.PRIVATE
 
@@ -222,7 +225,7 @@ async def test_sockets_are_closed_as_soon_as_what_let_them_in_is_gone(project: P
     owners, guests, eddys, veras = (listen(actor, who) for who in (owner, *people.values()))
     await actor.ask(Asked(Share("guest", frozenset()), owner))
     assert await end_of(guests) == NOT_ALLOWED
-    await actor.ask(Asked(Show(Visibility.PRIVATE), owner))
+    await actor.ask(Asked(Change(visibility=Visibility.PRIVATE), owner))
     assert await end_of(eddys) == NOT_ALLOWED
     assert not veras.closed  # hers is a grant of her own
     await actor.ask(Asked(Share("vera", frozenset()), owner))

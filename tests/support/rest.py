@@ -118,7 +118,10 @@ async def ask(server: Server, method: str, path: str, session: str, step: str) -
     params = {"from": step, "to": step} if path.endswith("/diff") else None
     if path.endswith("/revert-preview"):
         params = {"step_id": step}
+    if path.endswith("/attachments"):
+        params = {"name": "x"} if method == "POST" else None
     if method == "GET":
         return await server.http.get(url, params=params)
-    content = {"PUT": b"{}", "DELETE": b"", "PATCH": b"{}"}.get(method, json.dumps(STOP).encode())
+    put = b'{"rights": ["read"]}' if "/grants/" in path else b"{}"
+    content = {"PUT": put, "DELETE": b"", "PATCH": b"{}"}.get(method, json.dumps(STOP).encode())
     return await server.http.request(method, url, content=content, headers={"if-match": '"x"'})

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from turnback import __version__
+from turnback.api.auth import TICKET
 from turnback.api.definitions import UNIONS, moved
 from turnback.api.frames import BASE, V1
 
@@ -36,10 +37,27 @@ EPOCH = {
 }
 PROTOCOL = {
     "type": "string",
-    "enum": [V1, BASE],
-    "description": f"`{V1}` for what is described here as v1. `{BASE}`, or no such header, for the "
-    "frames of the public Revert & Redo proposal. The server answers with the one it took.",
+    "description": f"What the client offers, a list: `{V1}` for what is described here as v1; "
+    f"`{BASE}`, or no such header, for the frames of the public Revert & Redo proposal. The server "
+    f"answers with the one of these that it took. A browser offers its ticket beside it, as "
+    f"`{TICKET}…`, which the server never takes.",
+    "examples": [V1, BASE, f"{V1}, {TICKET}5f0c1e…"],
 }
+SECURITY: dict[str, Json] = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key. As long as none was ever made, nothing is asked for.",
+    },
+    "ticket": {
+        "type": "httpApiKey",
+        "in": "header",
+        "name": "Sec-WebSocket-Protocol",
+        "description": f"`{TICKET}` and a ticket of `POST /ws-tickets`, for browsers: good once, "
+        "for one session, from the origin it was asked for by.",
+    },
+}
+"""The ways to say who connects; each alone will do. A cookie is none."""
 
 
 def document(definitions: Mapping[str, Json]) -> Json:
@@ -90,6 +108,7 @@ def document(definitions: Mapping[str, Json]) -> Json:
                 "host": "127.0.0.1:8700",
                 "protocol": "ws",
                 "description": "Where `turnback serve` listens, unless set otherwise.",
+                "security": [{"$ref": f"#/components/securitySchemes/{name}"} for name in SECURITY],
             }
         },
         "channels": channels,
@@ -99,7 +118,11 @@ def document(definitions: Mapping[str, Json]) -> Json:
             for dialect in DIALECTS
             for name, operation in _operations(channel, dialect, sent).items()
         },
-        "components": {"messages": messages, "schemas": schemas},
+        "components": {
+            "messages": messages,
+            "schemas": schemas,
+            "securitySchemes": SECURITY,
+        },
     }
 
 

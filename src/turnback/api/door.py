@@ -7,13 +7,11 @@ do; `docs/decisions/0016` has what is left out and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import Annotated, Any, Literal, cast
 
 import orjson
 from fastapi import APIRouter, Request, Response, WebSocket
-from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnback.agent.canvas import CANVAS_TOOLS
@@ -38,7 +36,7 @@ from turnback.api.rest.request import (
 )
 from turnback.api.rest.sessions import Model, Name, created
 from turnback.api.rest.settings import Steps, ToolOutput, ToolTime
-from turnback.core.errors import NotAvailable, NotStricter, TurnbackError
+from turnback.core.errors import NotAvailable, NotStricter
 from turnback.core.lineage import ROOT_ID
 from turnback.core.operators import CATALOG
 from turnback.core.run_settings import RunSettings, RunSettingsChange
@@ -60,27 +58,9 @@ REFUSED: dict[str, Any] = {
 }
 
 
-class _Route(APIRoute):
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        handle = super().get_route_handler()
-
-        async def handle_refusals(request: Request) -> Response:
-            try:
-                return await handle(request)
-            except TurnbackError as error:
-                answer = problems.response(error)
-                body = problems.problem(error) | {"error": error.message}
-                answer.body = orjson.dumps(body, default=str)
-                answer.headers["content-length"] = str(len(answer.body))
-                return answer
-
-        return handle_refusals
-
-
 router = APIRouter(
-    prefix="/api/agents",
+    prefix=problems.DOOR,
     tags=["agents"],
-    route_class=_Route,
     responses={422: REFUSED, "default": REFUSED},
 )
 

@@ -1,8 +1,9 @@
 """Who may connect at all: `Host` and `Origin`, checked before anything else (protocol.md 4).
 
 Without keys there is one local principal, so whatever reaches the loopback address counts as that
-person. A web page of another origin must not: neither by a cross-site request or socket (`Origin`)
-nor under a name of its own that resolves here (`Host`).
+person; with keys, a browser brings its cookie along. A web page of another origin must profit by
+neither: not by a cross-site request or socket (`Origin`), nor under a name of its own that resolves
+here (`Host`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import urlsplit
 
-import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from turnback.api.problems import problem
+from turnback.api import problems
 from turnback.core.errors import HostRefused, OriginRefused, TurnbackError
 
 NOT_OF_A_HOST = frozenset("@/?#")
@@ -22,21 +22,26 @@ NOT_OF_A_HOST = frozenset("@/?#")
 
 def is_loopback(host: str) -> bool:
     """Whether a host name or address is this machine's loopback."""
-    name = host.strip("[]").rstrip(".").lower()
-    if name == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    name = _name(host)
+    address = _address(name)
+    return name == "localhost" if address is None else address.is_loopback
+
+
+def address_of(scope: Scope) -> str:
+    """The address of ours at which a request or socket has come in; empty where it has none."""
+    server = scope.get("server")
+    return "" if server is None else str(server[0])
 
 
 class Guard:
     """ASGI middleware that refuses foreign hosts and origins, HTTP and WebSocket alike."""
 
-    def __init__(self, app: ASGIApp, *, allowed_origins: tuple[str, ...]) -> None:
+    def __init__(
+        self, app: ASGIApp, *, allowed_hosts: tuple[str, ...], allowed_origins: tuple[str, ...]
+    ) -> None:
         self._app = app
-        self._allowed = frozenset(origin.rstrip("/").lower() for origin in allowed_origins)
+        self._hosts = frozenset(map(_name, allowed_hosts))
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in allowed_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] in ("http", "websocket"):
@@ -54,10 +59,13 @@ class Guard:
             host = urlsplit(f"//{hosts[0]}").hostname if plain else None
         except ValueError:
             host = None
-        if host is None or not is_loopback(host):
-            return HostRefused("The `Host` header is not an address of this server")
+        if host is None or not self._is_ours(host, scope):
+            return HostRefused(
+                "The `Host` header is not an address of this server; an administrator can allow a "
+                "name of it in `TURNBACK_ALLOWED_HOSTS`"
+            )
         for origin in origins:
-            if origin.lower() in self._allowed:
+            if origin.lower() in self._origins:
                 continue
             if origin.lower() not in (f"http://{hosts[0]}".lower(), f"https://{hosts[0]}".lower()):
                 return OriginRefused(
@@ -65,6 +73,25 @@ class Guard:
                     "it in `TURNBACK_ALLOWED_ORIGINS`"
                 )
         return None
+
+    def _is_ours(self, host: str, scope: Scope) -> bool:
+        address = _address(_name(host))
+        if address is not None and address == _address(_name(address_of(scope))):
+            return True
+        return is_loopback(host) or _name(host) in self._hosts
+
+
+def _name(host: str) -> str:
+    return host.strip("[]").rstrip(".").lower()
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address, in the one form in which it can be compared; None where it is a name."""
+    try:
+        address = ipaddress.ip_address(name.partition("%")[0])
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
@@ -75,7 +102,4 @@ async def _refuse(scope: Scope, send: Send, error: TurnbackError) -> None:
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 4403, "reason": error.code})
         return
-    body = orjson.dumps(problem(error))
-    headers = [(b"content-type", b"application/problem+json")]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await problems.send(scope, send, error)

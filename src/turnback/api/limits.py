@@ -1,36 +1,56 @@
-"""How much one client may ask: messages on a socket, sockets of a principal (protocol.md 4)."""
+"""How much one client may ask: messages on a socket, sockets, tries with a key (protocol.md 4)."""
 
 from __future__ import annotations
 
+import ipaddress
 import math
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from turnback.core.errors import RateLimited, TooManySockets
 from turnback.core.principal import Principal
 
+OWN_NETWORK = 64
+"""Bits of an IPv6 address that are its network's (RFC 4291, 2.5.4)."""
+
 LATER = 1.0
 """Seconds after which a socket that found no place may try again."""
 
 
-class Rate:
-    """So many messages a minute on one socket, and as many at once after a quiet minute."""
+class _Bucket:
+    """So many a minute, and as many at once after a quiet minute; times in seconds of any clock."""
 
     def __init__(self, per_minute: int) -> None:
         self._per_minute = per_minute
         self._left = float(per_minute)
         self._counted = 0.0
 
-    def take(self, now: float) -> RateLimited | None:
-        """Count a message at `now` (seconds of any clock); the refusal, if it is one too many."""
+    def wait(self, now: float) -> float:
+        """How many seconds it is until there is one more; 0 where there is one."""
         gained = (now - self._counted) * self._per_minute / 60
         self._left = min(float(self._per_minute), self._left + gained)
         self._counted = now
-        if self._left >= 1:
-            self._left -= 1
+        return max(0.0, 1 - self._left) * 60 / self._per_minute
+
+    def take(self) -> None:
+        """One is used."""
+        self._left -= 1
+
+
+class Rate:
+    """The messages of one socket."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._bucket = _Bucket(per_minute)
+
+    def take(self, now: float) -> RateLimited | None:
+        """Count a message; the refusal, if it is one too many."""
+        wait = self._bucket.wait(now)
+        if not wait:
+            self._bucket.take()
             return None
-        wait = (1 - self._left) * 60 / self._per_minute
         return RateLimited(
             f"A socket may send {self._per_minute:,} messages a minute "
             "(`ws_messages_per_minute`); this one was not carried out, send it again later",
@@ -40,17 +60,61 @@ class Rate:
         )
 
 
+class Tries:
+    """The credentials that were nothing, of each peer; of the `peers` that tried last."""
+
+    def __init__(self, per_minute: int, *, peers: int) -> None:
+        self._per_minute = per_minute
+        self._peers = peers
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def refuse(self, address: str, now: float) -> None:
+        """Raise `RateLimited` where this address has tried too often."""
+        bucket = self._buckets.get(_peer(address))
+        wait = 0.0 if bucket is None else bucket.wait(now)
+        if wait:
+            raise RateLimited(
+                f"{self._per_minute:,} API keys a minute that are none may come from one address "
+                "(`bad_credentials_per_minute`); this one was not looked at, try again later",
+                limit="bad_credentials_per_minute",
+                value=self._per_minute,
+                retryAfterMs=math.ceil(wait * 1000),
+            )
+
+    def failed(self, address: str, now: float) -> None:
+        """Count one."""
+        peer = _peer(address)
+        bucket = self._buckets.setdefault(peer, _Bucket(self._per_minute))
+        self._buckets.move_to_end(peer)
+        while len(self._buckets) > self._peers:
+            self._buckets.popitem(last=False)
+        bucket.wait(now)
+        bucket.take()
+
+
+def _peer(address: str) -> str:
+    """Who an address is, as far as limits go: of IPv6 everybody has a network of their own."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if parsed.version == 4 or parsed.ipv4_mapped is not None:
+        return address
+    return str(ipaddress.ip_network((parsed, OWN_NETWORK), strict=False))
+
+
 class Places:
     """The sockets that each principal has open on this process."""
 
     def __init__(self, per_principal: int) -> None:
         self._per_principal = per_principal
-        self._taken: Counter[str] = Counter()
+        self._taken: Counter[tuple[str, str]] = Counter()
 
     @contextmanager
     def place(self, principal: Principal) -> Iterator[None]:
         """Within it, one socket more is open. Raises `TooManySockets`."""
-        if self._taken[principal.id] >= self._per_principal:
+        who = principal.project_id, principal.id
+        if self._taken[who] >= self._per_principal:
             raise TooManySockets(
                 f"{self._per_principal:,} sockets are open, the limit "
                 "(`ws_sockets_per_principal`); close some, or try again later",
@@ -58,10 +122,10 @@ class Places:
                 value=self._per_principal,
                 retryAfterMs=round(LATER * 1000),
             )
-        self._taken[principal.id] += 1
+        self._taken[who] += 1
         try:
             yield
         finally:
-            self._taken[principal.id] -= 1
-            if not self._taken[principal.id]:
-                del self._taken[principal.id]
+            self._taken[who] -= 1
+            if not self._taken[who]:
+                del self._taken[who]

@@ -1,7 +1,7 @@
 """The OpenAPI document of a server: what FastAPI makes of the routes, and what it cannot know.
 
-That is: the frames that `/commands` takes, the models of bodies that are read by hand, and the
-limits that are this server's settings.
+That is: the frames that `/commands` takes, the models of bodies that are read by hand, the
+limits that are this server's settings, and what a caller has to show.
 """
 
 from __future__ import annotations
@@ -11,10 +11,27 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from turnback.api.auth import COOKIE, is_open
 from turnback.api.definitions import frames, moved
 from turnback.settings import Settings
 
 Json = dict[str, Any]
+
+SECURITY: Json = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "tb_<prefix>_<secret>",
+        "description": "An API key. As long as none was ever made, nothing is asked for.",
+    },
+    "cookie": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": COOKIE,
+        "description": "Of who has signed in by `POST /sign-in`, for pages of this server.",
+    },
+}
+"""The ways to say who calls; each alone will do."""
 
 SCHEMAS = "#/components/schemas/"
 
@@ -38,6 +55,12 @@ def _completed(document: Json, settings: Settings) -> Json:
             definitions |= content["schema"].pop("$defs", {})
     document["components"]["schemas"] |= _named_by(document, definitions)
     _limit(document, settings)
+    document["components"]["securitySchemes"] = SECURITY
+    document["security"] = [{name: []} for name in SECURITY]
+    for path, methods in document["paths"].items():
+        if is_open(path):
+            for operation in methods.values():
+                operation["security"] = []
     completed: Json = moved(document, SCHEMAS)
     return completed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from http import HTTPStatus
 from typing import Any
@@ -11,18 +12,28 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
+from starlette.types import Scope, Send
 
-from turnback.core.errors import BadInput, NotFound, RangeNotSatisfiable, TurnbackError
+from turnback.core.errors import (
+    BadInput,
+    NotFound,
+    RangeNotSatisfiable,
+    TurnbackError,
+    Unauthenticated,
+)
 from turnback.telemetry import metrics
+
+DOOR = "/api/agents"
+"""Below it are the public proposal's addresses (`api/door.py`)."""
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
-def problem(error: TurnbackError) -> dict[str, Any]:
-    """The body of an error's problem."""
+def problem(error: TurnbackError, *, path: str = "") -> dict[str, Any]:
+    """The body of an error's problem; at the door a panel looks for its sentence as `error`."""
     metrics.error(error.code)
     name = type(error).__name__
-    return {
+    body = {
         "type": "about:blank",
         "title": re.sub(r"(?<!^)(?=[A-Z])", " ", name),
         "status": error.status,
@@ -30,19 +41,40 @@ def problem(error: TurnbackError) -> dict[str, Any]:
         "code": error.code,
         "data": error.data,
     }
+    at_door = path == DOOR or path.startswith(f"{DOOR}/")
+    return body | {"error": error.message} if at_door else body
 
 
-def response(error: TurnbackError) -> Response:
-    """The HTTP response of an error."""
-    headers = {} if error.retry_after is None else {"retry-after": str(error.retry_after)}
-    if isinstance(error, RangeNotSatisfiable):
-        headers["content-range"] = f"bytes */{error.data['size']}"  # RFC 9110, 15.5.17
+def response(error: TurnbackError, *, path: str = "") -> Response:
+    """The HTTP response of an error, at this path."""
     return Response(
-        orjson.dumps(problem(error), default=str),
+        orjson.dumps(problem(error, path=path), default=str),
         status_code=error.status,
         media_type="application/problem+json",
-        headers=headers,
+        headers=_headers(error),
     )
+
+
+async def send(scope: Scope, send: Send, error: TurnbackError) -> None:
+    """Answer a request with an error, from outside the app's own routes."""
+    answer = response(error, path=scope["path"])
+    await send(
+        {"type": "http.response.start", "status": error.status, "headers": answer.raw_headers}
+    )
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def _headers(error: TurnbackError) -> dict[str, str]:
+    headers = {}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(error.retry_after)
+    elif "retryAfterMs" in error.data:
+        headers["retry-after"] = str(math.ceil(error.data["retryAfterMs"] / 1000))
+    if isinstance(error, RangeNotSatisfiable):
+        headers["content-range"] = f"bytes */{error.data['size']}"  # RFC 9110, 15.5.17
+    if isinstance(error, Unauthenticated):
+        headers["www-authenticate"] = "Bearer"
+    return headers
 
 
 def install(app: FastAPI) -> None:
@@ -50,25 +82,29 @@ def install(app: FastAPI) -> None:
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, TurnbackError)
-        return response(error)
+        return response(error, path=request.url.path)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
         where = "/".join(str(part) for part in first["loc"])
-        return response(BadInput(f"`{where}`: {first['msg']}", path=where))
+        failed = BadInput(f"`{where}`: {first['msg']}", path=where)
+        return response(failed, path=request.url.path)
 
     async def http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        path = request.url.path
         if error.status_code == HTTPStatus.NOT_FOUND:
-            return response(NotFound(f"There is nothing at `{request.url.path}`"))
+            return response(NotFound(f"There is nothing at `{path}`"), path=path)
         phrase = HTTPStatus(error.status_code).phrase
-        failed = BadInput(f"{phrase}: `{request.method} {request.url.path}`")
-        answer = response(failed)
-        answer.status_code = error.status_code
-        answer.body = orjson.dumps(problem(failed) | {"status": error.status_code, "title": phrase})
-        answer.headers["content-length"] = str(len(answer.body))
-        answer.headers.update(error.headers or {})
+        failed = BadInput(f"{phrase}: `{request.method} {path}`")
+        body = problem(failed, path=path) | {"status": error.status_code, "title": phrase}
+        answer = Response(
+            orjson.dumps(body),
+            status_code=error.status_code,
+            media_type="application/problem+json",
+            headers=error.headers,
+        )
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
             answer.headers["allow"] = ", ".join(_allowed(request))
         return answer

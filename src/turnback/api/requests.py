@@ -11,12 +11,11 @@ import re
 from contextlib import suppress
 from time import perf_counter
 
-import orjson
 import structlog
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from turnback.api.problems import problem
+from turnback.api import problems
 from turnback.core.errors import DatabaseUnavailable, Draining, TurnbackError
 from turnback.store.ids import new_id
 from turnback.telemetry import context
@@ -101,6 +100,4 @@ async def _answer(scope: Scope, send: Send, error: TurnbackError, *, code: int) 
         with suppress(RuntimeError, OSError):  # it may be closed
             await send({"type": "websocket.close", "code": code, "reason": error.code})
         return
-    headers = [(b"content-type", b"application/problem+json")]
-    await send({"type": "http.response.start", "status": error.status, "headers": headers})
-    await send({"type": "http.response.body", "body": orjson.dumps(problem(error))})
+    await problems.send(scope, send, error)

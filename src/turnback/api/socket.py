@@ -20,8 +20,9 @@ import structlog
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from turnback.api import encode, whole
+from turnback.api.auth import Callers
 from turnback.api.frames import BASE, V1, Unparsed, parse
-from turnback.api.limits import Rate
+from turnback.api.limits import Places, Rate
 from turnback.api.protocol import socket_of
 from turnback.api.whole import READ_AT_ONCE
 from turnback.core.errors import (
@@ -32,11 +33,12 @@ from turnback.core.errors import (
     StoreError,
     TooManySockets,
     TurnbackError,
+    Unauthenticated,
 )
-from turnback.core.principal import LOCAL, Principal
+from turnback.core.principal import Principal
 from turnback.core.tree import Step
 from turnback.sessions.actor import Actor, View
-from turnback.sessions.broadcast import DRAINING, SLOW_READER, Closed, Reply, Subscriber
+from turnback.sessions.broadcast import DRAINING, SIGNED_OUT, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 from turnback.store.rows import Record
@@ -63,20 +65,35 @@ async def serve(websocket: WebSocket, session_id: str) -> None:
     if sessions.draining:
         await _close(websocket, DRAINING)
         return
-    principal, places = LOCAL, websocket.app.state.places
+    callers: Callers = websocket.app.state.callers
+    places: Places = websocket.app.state.places
     with ExitStack() as held:
         try:
+            principal = await callers.of_socket(websocket, session_id)
             held.enter_context(places.place(principal))
             actor = await sessions.get(principal, session_id)
             await actor.catch_up()
-        except (SessionNotFound, StoreError, QueueFull, TooManySockets) as error:
-            text = orjson.dumps(encode.error_frame(error, v1=v1), default=str)
-            await _send_quietly(websocket, text)
-            await _close(websocket, NOT_FOUND if isinstance(error, SessionNotFound) else TRY_AGAIN)
+        except TurnbackError as error:
+            await _turn_away(websocket, error, v1=v1)
             return
         context.bind(session=actor.key.id)
         connection = _Connection(websocket, sessions, actor, principal, v1=v1)
         await connection.run()
+
+
+async def _turn_away(websocket: WebSocket, error: TurnbackError, *, v1: bool) -> None:
+    """Say why, and close: a browser cannot read what a refused handshake says."""
+    match error:
+        case Unauthenticated():
+            closed = SIGNED_OUT
+        case SessionNotFound():
+            closed = NOT_FOUND
+        case StoreError() | QueueFull() | TooManySockets() | RateLimited():
+            closed = TRY_AGAIN
+        case _:
+            raise error
+    await _send_quietly(websocket, orjson.dumps(encode.error_frame(error, v1=v1), default=str))
+    await _close(websocket, closed)
 
 
 class _Connection:
@@ -107,6 +124,8 @@ class _Connection:
         )
         tasks: list[asyncio.Task[Any]] = []
         try:
+            # From here on it is told of changed rights; they may have changed just before.
+            await self._sessions.dao.key(self._principal, self._actor.key.id)
             writing = asyncio.create_task(self._write(await self._opening(revision), subscriber))
             reading = asyncio.create_task(self._read(subscriber))
             tasks = [reading, writing]
@@ -121,10 +140,8 @@ class _Connection:
                 await _close(self._websocket, SLOW_READER)
         except WebSocketDisconnect:
             pass
-        except StoreError as error:
-            text = orjson.dumps(encode.error_frame(error, v1=self._v1))
-            await _send_quietly(self._websocket, text)
-            await _close(self._websocket, TRY_AGAIN)
+        except (StoreError, Unauthenticated, SessionNotFound) as error:
+            await _turn_away(self._websocket, error, v1=self._v1)
         finally:
             self._actor.leave(subscriber)
             subscriber.direct = subscriber.on_overflow = None

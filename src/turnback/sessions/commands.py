@@ -80,12 +80,16 @@ class PutWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A new name, archived or not, model and settings of the next run; None: as it is."""
+    """A new name, archived or not, model and settings of the next run, who sees it; None: as it is.
+
+    `visibility`: everyone with a role in its project, or its owner alone.
+    """
 
     name: str | None = None
     archived: bool | None = None
     model: str | None = None
     settings: RunSettingsChange | None = None
+    visibility: Visibility | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +101,6 @@ class Share:
 
     principal_id: str
     rights: frozenset[Right]
-
-
-@dataclass(frozen=True, slots=True)
-class Show:
-    """Show the session to everyone with a role in its project, or to its owner alone."""
-
-    visibility: Visibility
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,6 @@ Command = (
     | PutWorkflow
     | Change
     | Share
-    | Show
     | ClaimAction
     | ReleaseAction
     | Delete
@@ -146,7 +142,9 @@ Command = (
 def right_of(command: Command) -> Right:
     """The right that a command needs (protocol.md 4)."""
     match command:
-        case Share() | Show() | Delete():
+        case Share() | Delete():
+            return Right.MANAGE
+        case Change(visibility=Visibility()):
             return Right.MANAGE
         case (
             Prompt()

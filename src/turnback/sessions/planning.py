@@ -42,7 +42,6 @@ from turnback.sessions.commands import (
     RevertStep,
     RevertTurn,
     Share,
-    Show,
     Stop,
 )
 from turnback.sessions.editing import edited, put
@@ -84,7 +83,7 @@ class Planner:
             turn_id = tree.turn_keys[command.turn_key or ""]
             return Done(tree.head.step_id, self._memory.revision, turn_id)
         if self._memory.row.archived_at is not None and not isinstance(
-            command, Change | Share | Show | Delete | Stop
+            command, Change | Share | Delete | Stop
         ):
             raise Archived("The session is archived; unarchive it to go on")
         tree.expect_head(asked.expected_head_id)
@@ -109,14 +108,6 @@ class Planner:
                 return self._change(command)
             case Share():
                 return _shared(command)
-            case Show(visibility):
-                if visibility is self._memory.row.visibility:
-                    return None
-                return Plan(
-                    guard=Alive(),
-                    change=SessionChange(visibility=visibility),
-                    notices=(SessionChanged("visibility", visibility=visibility),),
-                )
             case ClaimAction() | ReleaseAction():
                 return await self._pending(command, by)
             case Delete():
@@ -197,12 +188,21 @@ class Planner:
         if of_runs and row.archived_at is not None and archived is not False:
             raise Archived("The session is archived; unarchive it to change its runs")
         notices += of_runs
+        visibility = command.visibility
+        if visibility is not None and visibility is not row.visibility:
+            notices.append(SessionChanged("visibility", visibility=visibility))
         if not notices:
             return None
         settings = next((n.settings for n in of_runs if n.settings is not None), None)
         return Plan(
             guard=Idle(self._memory.revision) if archived else Alive(),
-            change=SessionChange(name=name, archived=archived, model=model, settings=settings),
+            change=SessionChange(
+                name=name,
+                archived=archived,
+                model=model,
+                settings=settings,
+                visibility=visibility,
+            ),
             notices=tuple(notices),
         )
 

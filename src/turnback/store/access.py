@@ -140,18 +140,24 @@ class Access:
                 f"You may not do this with the session: it needs the right `{right}`", right=right
             )
 
+    async def role(self, principal: Principal) -> ProjectRole | None:
+        """What the principal is in its project; None: a guest.
+
+        Raises `Unauthenticated` where its credential has ended.
+        """
+        if principal.credential is None:
+            return ProjectRole.OWNER
+        row = await self._ask(ROLE, principal)
+        if row is None:
+            raise ended()
+        return None if row["role"] is None else ProjectRole(row["role"])
+
     async def require_project(self, principal: Principal, right: ProjectRight) -> None:
         """Raise `NotAllowed` where the principal lacks a right in its project.
 
         `Unauthenticated` where its credential has ended.
         """
-        if principal.credential is None:
-            return
-        row = await self._ask(ROLE, principal)
-        if row is None:
-            raise ended()
-        role = None if row["role"] is None else ProjectRole(row["role"])
-        if role not in ROLES[right]:
+        if await self.role(principal) not in ROLES[right]:
             named = " or ".join(f"`{able}`" for able in ProjectRole if able in ROLES[right])
             raise NotAllowed(f"You may not do this in the project: it is for {named}s", right=right)
 

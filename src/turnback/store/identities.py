@@ -180,7 +180,7 @@ class Identities:
         await self._access.require_project(by, ProjectRight.ADMINISTER)
         args = (by.project_id, key if is_id(key) else None, key)
         if await self._write(REVOKE, *args) is None:
-            raise UnknownKey(f"There is no key `{key[:100]}` in the project `{by.project_id}`")
+            raise UnknownKey(f"There is no such key in the project `{by.project_id}`")
         await self._wakeups.rights_changed()
 
     async def set_role(self, by: Principal, principal_id: str, role: ProjectRole | None) -> None:

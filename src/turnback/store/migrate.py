@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 import asyncpg
 
 from turnback.core.errors import DatabaseUnavailable, SchemaMismatch, SettingsInvalid
+from turnback.store.identities import LOCAL_MODE
 from turnback.store.url import asyncpg_dsn
 
 if TYPE_CHECKING:
@@ -92,6 +93,18 @@ def clock(url: str) -> datetime:
     async def read(connection: asyncpg.Connection) -> datetime:
         now: datetime = await connection.fetchval("select clock_timestamp()")
         return now
+
+    return _ask(url, read)
+
+
+def has_keys(url: str) -> bool:
+    """Whether an API key was ever made. Raises `DatabaseUnavailable`, `SettingsInvalid`."""
+
+    async def read(connection: asyncpg.Connection) -> bool:
+        try:
+            return not await connection.fetchval(LOCAL_MODE)
+        except asyncpg.UndefinedTableError:  # it is older than keys are
+            return False
 
     return _ask(url, read)
 

@@ -12,10 +12,15 @@ from turnback.api.rest import (
     attachments,
     commands,
     forks,
+    grants,
+    keys,
     preview,
+    roles,
     service,
     sessions,
+    sign_in,
     steps,
+    tickets,
     transcripts,
     workflow,
 )
@@ -30,6 +35,11 @@ for subject in (
     preview,
     attachments,
     forks,
+    grants,
+    keys,
+    roles,
+    sign_in,
+    tickets,
     service,
 ):
     router.include_router(subject.router)

@@ -77,7 +77,7 @@ async def command(
     server goes down while another one runs the turn.
     """
     raw = await read_body(request)
-    async with idempotent(request, raw) as claim:
+    async with idempotent(request, raw, session_id=session_id) as claim:
         asked = _asked(request, raw)
         if asked.request_id is None and (wait or claim.key):
             # The key's own id makes the command run once, in its own commit.

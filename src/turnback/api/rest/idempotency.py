@@ -42,12 +42,15 @@ IDEMPOTENCY_KEY: dict[str, Any] = {
 
 
 @asynccontextmanager
-async def idempotent(request: Request, body: bytes) -> AsyncIterator[Claim]:
+async def idempotent(
+    request: Request, body: bytes, *, session_id: str | None = None
+) -> AsyncIterator[Claim]:
     """The claim of the request's key, held within; without a key, a claim that nobody else knows.
 
-    Where `claim.answer` is set, the request has been answered before. Otherwise its work is to be
-    done under `claim.id`, and `claim.answer` to be set. Raises `BadInput`, `KeyTaken`,
-    `KeyRunning`.
+    Where `claim.answer` is set, the request has been answered before, and the caller may still read
+    what it is about: `session_id`, or the session that it made. Otherwise its work is to be done
+    under `claim.id`, and `claim.answer` to be set. Raises `BadInput`, `KeyTaken`, `KeyRunning`,
+    `SessionNotFound`.
     """
     key = _key(request)
     if key is None:
@@ -59,6 +62,8 @@ async def idempotent(request: Request, body: bytes) -> AsyncIterator[Claim]:
     expiry = settings.wait_timeout + 2 * settings.db_statement_timeout
     claim = await keys.claim(principal_of(request), key, _fingerprint(request, body), expiry=expiry)
     if claim.answer is not None:
+        made = session_id or _made(claim.answer) or claim.id
+        await sessions.dao.key(principal_of(request), made)
         yield claim
         return
     forget = False
@@ -90,6 +95,11 @@ def _key(request: Request) -> str | None:
     if len(found) > 1 or not _KEY.fullmatch(found[0]):
         raise BadInput("`Idempotency-Key` must be 1 to 200 printable ASCII characters, no spaces")
     return found[0]
+
+
+def _made(answer: Answer) -> str | None:
+    """The session that an answer's `Location` is of."""
+    return None if answer.location is None else answer.location.split("/")[2]
 
 
 def _fingerprint(request: Request, body: bytes) -> bytes:

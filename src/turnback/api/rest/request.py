@@ -9,10 +9,11 @@ from typing import Annotated, Any, Literal
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
+from turnback.api.auth import PRINCIPAL, Callers
 from turnback.api.faults import first_fault
 from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge, TooSlow
-from turnback.core.principal import LOCAL, Principal
+from turnback.core.principal import Principal
 from turnback.core.values import parse
 from turnback.core.workflow import SCHEMA
 from turnback.sessions.actor import Actor
@@ -42,8 +43,15 @@ def records_of(request: Request) -> Records:
 
 
 def principal_of(request: Request) -> Principal:
-    """Who is calling."""
-    return LOCAL
+    """Who is calling, as `api/auth.py` has found."""
+    principal: Principal = request.scope[PRINCIPAL]
+    return principal
+
+
+def callers_of(request: Request) -> Callers:
+    """Who comes with what."""
+    callers: Callers = request.app.state.callers
+    return callers
 
 
 async def actor_of(request: Request, session_id: str) -> Actor:

@@ -73,6 +73,7 @@ async def capabilities(request: Request) -> Response:
                 "settings",
                 "lineage.v1",
                 "attachments",
+                "keys",
             ],
             "model": settings.model,
             "limits": {

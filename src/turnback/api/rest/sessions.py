@@ -29,6 +29,7 @@ from turnback.api.rest.request import (
 )
 from turnback.api.rest.settings import ChangeRunSettings, RunSettingsBody
 from turnback.core.errors import BadCursor
+from turnback.core.principal import Visibility
 from turnback.core.run_settings import RunSettingsChange, refuse_looser
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
@@ -56,12 +57,17 @@ class CreateSession(Body):
 
 
 class ChangeSession(Body):
-    """What to change of a session; a run under way keeps its model and settings to its end."""
+    """What to change of a session; a run under way keeps its model and settings to its end.
+
+    `visibility`: `project` for everyone with a role in it, `private` for its owner alone; both
+    beside who has a grant, and the project's owners.
+    """
 
     name: Name | None = None
     archived: bool | None = None
     model: Model | None = None
     settings: ChangeRunSettings | None = None
+    visibility: Literal["project", "private"] | None = None
 
 
 class SessionBody(BaseModel):
@@ -71,6 +77,8 @@ class SessionBody(BaseModel):
     name: str
     model: str
     state: Literal["AVAILABLE", "GENERATING", "STOPPING"]
+    owner: str
+    visibility: Literal["project", "private"]
     archived: bool
     head_id: str
     revision: int
@@ -92,6 +100,8 @@ def session_body(row: SessionRow) -> dict[str, Any]:
         "name": row.name,
         "model": row.model,
         "state": row.state,
+        "owner": row.owner,
+        "visibility": row.visibility,
         "archived": row.archived_at is not None,
         "head_id": row.head.step_id,
         "revision": row.revision,
@@ -208,13 +218,15 @@ async def get_session(request: Request, session_id: str) -> Response:
     openapi_extra=body_of(ChangeSession),
 )
 async def change_session(request: Request, session_id: str) -> Response:
-    """Rename, archive or unarchive a session; another model or other settings for its next run."""
+    """Rename, archive or unarchive a session; another model or other settings for its next run;
+    who sees it, for who manages it. All of it or nothing."""
     body: ChangeSession = parsed(ChangeSession, await read_object(request))
     actor = await actor_of(request, session_id)
     if body.model is not None:
         await sessions_of(request).model(body.model)
     settings = body.settings.change() if body.settings else None
-    command = Change(body.name, body.archived, body.model, settings)
+    visibility = None if body.visibility is None else Visibility(body.visibility)
+    command = Change(body.name, body.archived, body.model, settings, visibility)
     await actor.ask(Asked(command, principal_of(request)))
     row = await sessions_of(request).dao.session(principal_of(request), session_id)
     return json_answer(session_body(row))
