@@ -59,8 +59,10 @@ LINEAGE = {
     1: "the parent goes on after a fork, and the child's transcript stays the same to the byte",
     2: "no record past the cutoff; none is written anew",
     3: "a count past the effective turns is refused, never clamped",
+    4: "a parent forks whole with one request, whatever page a client had loaded",
     5: "reverted turns, other branches and later turns of the parent never enter a child",
     6: "a boundary before and after the first, a middle and the last turn, prompt or edit",
+    7: "a child with no turn yet is listed, readable, there after a restart, and has its lineage",
     8: "fork twice, fork a fork, fork a newborn: none is empty",
     9: "a child's first turn adds just that turn to its transcript",
     12: "a fork of which one write fails leaves nothing",
@@ -70,8 +72,10 @@ LINEAGE = {
     17: "a sweep raced against forks loses no file",
     18: "removing a file in the child is refused and harmless to the owner",
     21: "usage over a parent and its forks counts each record once",
+    22: "long histories and chains at the limit cost the same; the limit + 1 is refused",
     23: "cycles and dangling rows made by hand end in a typed error, soon",
     24: "turns without a key are forked as others",
+    25: "a session that is not in memory is forked from PostgreSQL",
 }
 
 OF = {"case": CASES, "lineage": LINEAGE}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from turnback.core.errors import HistoryMissing
+from turnback.core.errors import HistoryMissing, SessionNotFound
 from turnback.core.lineage import Lineage
 from turnback.core.principal import Principal
 from turnback.store import forks
@@ -15,6 +15,9 @@ from turnback.store.database import Connection, Database
 from turnback.store.rows import SessionKey
 
 _UP = f"l.session_id, {', '.join(f'l.{name.strip()}' for name in forks.LINEAGE.split(','))}"
+
+IS_THERE = """select exists (select from sessions
+where root_id = $1::uuid and id = $2::uuid and deleted_at is null)"""
 
 ANCESTORS = f"""with recursive caller as ({caller()}),
 up as (
@@ -77,11 +80,14 @@ class Families:
     ) -> Family:
         """What a session comes from, and the newest `limit` of its forks made before `before`.
 
-        Two statements. Raises `HistoryMissing` where the way up does not lead to the root.
+        Three statements. Raises `SessionNotFound`, and `HistoryMissing` where the way up does not
+        lead to the root.
         """
         place = (principal.credential, principal.id, principal.project_id, key.root_id, key.id)
 
         async def read(connection: Connection) -> Family:
+            if not await connection.fetchval(IS_THERE, key.root_id, key.id):
+                raise SessionNotFound("Agent not found")
             above = await connection.fetch(ANCESTORS, *place)
             if key.id != key.root_id and not (
                 above and above[-1]["parent_id"] == key.root_id and len(above) == above[0]["depth"]
