@@ -9,26 +9,55 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 from oracle_actors import Actors
 from oracle_histories import StoredHistories
+from oracle_rest import Rest, RestHistories
 
 
 @pytest.mark.lineage(1, 2, 5, 8, 9, 13, 14, 21)
 def test_forks_in_the_database_equal_copies(fresh_database: str, tmp_path: Path) -> None:
-    run(fresh_database, tmp_path, examples=12, steps=30)
+    run_on_the_store(fresh_database, tmp_path, examples=10, steps=30)
 
 
 @pytest.mark.soak
 def test_forks_in_the_database_equal_copies_for_long(fresh_database: str, tmp_path: Path) -> None:
-    run(fresh_database, tmp_path, examples=300, steps=60)
+    run_on_the_store(fresh_database, tmp_path, examples=300, steps=60)
 
 
-def run(url: str, folder: Path, *, examples: int, steps: int) -> None:
+@pytest.mark.lineage(1, 2, 5, 7, 8, 9, 13, 14, 21, 25)
+def test_forks_over_rest_equal_copies(fresh_database: str) -> None:
+    run_over_rest(fresh_database, examples=3, steps=12)
+
+
+@pytest.mark.soak
+def test_forks_over_rest_equal_copies_for_long(fresh_database: str) -> None:
+    run_over_rest(fresh_database, examples=100, steps=40)
+
+
+def run_over_rest(url: str, *, examples: int, steps: int) -> None:
+    rest = Rest(url)
+
+    class OverRest(RestHistories):
+        @staticmethod
+        def make() -> Rest:
+            return rest
+
+    try:
+        run(OverRest, examples=examples, steps=steps)
+    finally:
+        rest.end()
+
+
+def run_on_the_store(url: str, folder: Path, *, examples: int, steps: int) -> None:
     class OnTheStore(StoredHistories):
         @staticmethod
         def make() -> Actors:
             return Actors(url, folder)
 
+    run(OnTheStore, examples=examples, steps=steps)
+
+
+def run(histories: type[StoredHistories], *, examples: int, steps: int) -> None:
     run_state_machine_as_test(
-        OnTheStore,
+        histories,
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,

@@ -17,7 +17,6 @@ from turnback.store import forks, prefixes, transcripts
 from turnback.store.dao import Dao
 from turnback.store.database import Connection, Database
 from turnback.store.ids import new_id
-from turnback.store.rows import SessionKey
 from turnback.store.url import asyncpg_dsn
 
 DEPTH = 128
@@ -200,9 +199,8 @@ async def test_a_child_of_two_turns_of_100_000_records_is_loaded_from_tens_of_pa
     connection: Connection, dao: Dao, long: Long
 ) -> None:
     child = await child_of(dao, long.id, long.turn(1))
-    lineage = await dao.lineage(LOCAL, SessionKey(long.id, child))
-    assert lineage is not None
-    place = (long.id, lineage.cutoff.branch_id, lineage.cutoff.seq)
+    head = (await dao.session(LOCAL, child)).head
+    place = (long.id, head.branch_id, head.seq)
     turns = [long.turn(0), long.turn(1)]
     for statement, args in (
         (forks.OF, (long.id, child)),

@@ -87,6 +87,7 @@ class Session:
     """One session. `notes` are all steps that it knows, its own and those it was born with.
 
     `path` are the visible ones, `paths` the way to each, `redo` the paths that redo goes back to.
+    `pending` is what a fork was made for: mode, draft, and the key of the turn that it becomes.
     """
 
     id: str
@@ -103,7 +104,7 @@ class Session:
     archived: bool = False
     deleted: bool = False
     origin: Origin | None = None
-    draft: tuple[str, str] | None = None
+    pending: tuple[str, str, str] | None = None
 
     # -- what is seen
 
@@ -162,6 +163,8 @@ class Session:
         self.notes[step].calls, self.notes[step].tokens = calls, tokens
         if end is not None:
             self.running, self.stopping = None, False
+        if end == "complete":
+            self.pending = None
 
     def stop(self) -> None:
         self.stopping = self.running is not None
@@ -293,7 +296,7 @@ class Oracle:
         if asked.mode is not None:
             assert asked.turn is not None
             said = source.notes[source._first(asked.turn, "not_on_path")].text
-            child.draft = (asked.mode, said if asked.draft is None else asked.draft)
+            child.pending = (asked.mode, said if asked.draft is None else asked.draft, id_)
         self.sessions[id_] = child
         self.forks[id_] = replace(asked)
         return True
@@ -319,6 +322,20 @@ class Oracle:
     def _ends(source: Session, step: str, turn: str) -> bool:
         note = source.notes[step]
         return note.turn == turn and note.end is not None
+
+    def family(self, id_: str) -> tuple[list[str], list[str]]:
+        """The sessions above one, from its parent on; and its living forks, newest first."""
+        above: list[str] = []
+        origin = self.sessions[id_].origin
+        while origin is not None:
+            above.append(origin.parent)
+            origin = self.sessions[origin.parent].origin
+        below = [
+            other.id
+            for other in self.sessions.values()
+            if other.origin is not None and other.origin.parent == id_ and not other.deleted
+        ]
+        return above, below[::-1]
 
     def rename(self, id_: str, name: str) -> None:
         self._alive(id_).name = name

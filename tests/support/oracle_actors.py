@@ -20,7 +20,8 @@ from oracle_histories import Seen, Shown
 from turnback.agent.steps import StepDraft, ToolCall, ToolResult
 from turnback.api.rest.records import Records
 from turnback.core.errors import TurnbackError
-from turnback.core.lineage import Boundary, Fork, PendingMode, Side
+from turnback.core.lineage import Boundary, Fork, Lineage, Side
+from turnback.core.pending import PendingMode
 from turnback.core.principal import LOCAL
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow, load
@@ -210,35 +211,27 @@ class Actors:
         actor = await self._actor(session)
         await actor.catch_up()
         key = await self._dao.key(LOCAL, session)
-        lineage = await self._dao.lineage(LOCAL, key)
+        family = await self._dao.families.of(LOCAL, key, before=None, limit=100)
         usage = await self._dao.transcripts.usage(LOCAL, key)
         tree = actor.memory.tree
         path = list(tree.path())[::-1]
         turns = list(dict.fromkeys(step.turn_id for step in path))
-        origin = None
-        if lineage is not None:
-            boundary = lineage.boundary
-            origin = Origin(
-                parent=lineage.parent_id,
-                turn=boundary.turn_id if boundary else None,
-                side=boundary.position if boundary else None,
-                inherited=lineage.inherited_turn_count,
-                depth=lineage.depth,
-            )
         row = await self._dao.session(LOCAL, session)
+        pending = row.pending
         assert (row.head, row.state) == (tree.head, tree.state)
         assert row.workflow_hash == tree.workflow == actor.memory.present.hash
         return Seen(
             head=tree.head.step_id,
             state=tree.state,
             document=str(actor.memory.present.content()["said"]),
-            redo=[position.step_id for position in tree.redo_stack],
+            redo=(len(tree.redo_stack), tree.redo_stack[-1].step_id if tree.can_redo else None),
             path=[step.id for step in path],
             turns=[(turn, tree.turns[turn].effective_index) for turn in turns],
-            origin=origin,
-            knows_origin=True,
+            origin=None if family.lineage is None else _origin(family.lineage),
             name=row.name,
             archived=row.archived_at is not None,
+            pending=None if pending is None else (pending.mode, pending.draft, pending.turn_key),
+            family=([r.id for r in family.ancestors], [r.id for r in family.children]),
             visible=_sum(usage.visible),
             spent=_sum(usage.spent),
         )
@@ -324,6 +317,17 @@ def fields_of(written: bytes, documents: dict[str, str]) -> dict[str, Any]:
         "calls": len(record.get("tool_calls", [])),
         "tokens": usage.get("input_tokens", 0),
     }
+
+
+def _origin(lineage: Lineage) -> Origin:
+    boundary = lineage.boundary
+    return Origin(
+        parent=lineage.parent_id,
+        turn=boundary.turn_id if boundary else None,
+        side=boundary.position if boundary else None,
+        inherited=lineage.inherited_turn_count,
+        depth=lineage.depth,
+    )
 
 
 def _sum(counts: Counts) -> Sum:

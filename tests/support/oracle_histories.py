@@ -29,19 +29,23 @@ class Shown:
 class Seen:
     """What a product says of a session. `turns` are the visible ones with their places.
 
-    None: this product cannot say.
+    `redo` is how many moves can be redone, and where the first of them leads. Of the rest, None:
+    this product cannot say. `pending` is what a fork was made for: mode, draft, turn key. `family`
+    are the sessions above it, from its parent on, and those that were forked from it, newest first.
     """
 
     head: str
     state: str
     document: str
-    redo: list[str]
+    redo: tuple[int, str | None]
     path: list[str]
-    turns: list[tuple[str, int]]
+    turns: list[tuple[str, int]] | None = None
     origin: Origin | None = None
-    knows_origin: bool = False
+    is_stored: bool = True
     name: str | None = None
     archived: bool | None = None
+    pending: tuple[str, str, str] | None = None
+    family: tuple[list[str], list[str]] | None = None
     visible: Sum | None = None
     spent: Sum | None = None
 
@@ -167,8 +171,14 @@ class Histories(RuleBasedStateMachine):
         self.both(lambda: self.product.prompt(session.id, text, key), follow)
 
     def _answer(self, session: Session, document: str, end: str | None, much: int) -> None:
-        said = (f"answer {len(session.notes)}", document, end, much % 3, much)
+        said = self.said(session, document, end, much)
         session.answer(self.product.answer(session.id, *said), *said)
+
+    def said(
+        self, session: Session, document: str, end: str | None, much: int
+    ) -> tuple[str, str, str | None, int, int]:
+        """What is answered: a text, the workflow that it leads to, an end, calls, tokens."""
+        return f"answer {len(session.notes)}", document, end, much % 3, much
 
     # -- the rules
 
@@ -202,8 +212,9 @@ class Histories(RuleBasedStateMachine):
 
     @rule(n=SESSION)
     def stop(self, n: int) -> None:
-        session = self.pick(n)
+        self.halt(self.pick(n))
 
+    def halt(self, session: Session) -> None:
         def follow(_: object) -> None:
             if session.deleted:
                 raise Refused("session_not_found")
@@ -303,10 +314,15 @@ class Histories(RuleBasedStateMachine):
         assert seen.path == session.path
         assert (seen.head, seen.document) == (session.head, session.document)
         assert seen.state == session.state
-        assert seen.redo == [path[-1] if path else ROOT for path in session.redo]
-        assert seen.turns == [(turn, at) for at, turn in enumerate(session.visible_turns())]
-        if seen.knows_origin:
+        redone = session.redo[-1] if session.redo else None
+        top = None if redone is None else (redone[-1] if redone else ROOT)
+        assert seen.redo == (len(session.redo), top)
+        turns = [(turn, at) for at, turn in enumerate(session.visible_turns())]
+        assert seen.turns in (None, turns)
+        if seen.is_stored:
             assert seen.origin == session.origin
+            assert seen.pending == session.pending
+        assert seen.family in (None, self.oracle.family(session.id))
         assert seen.name in (None, session.name)
         assert seen.archived in (None, session.archived)
         assert seen.visible in (None, session.visible_sum())

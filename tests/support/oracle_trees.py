@@ -136,9 +136,10 @@ class Trees:
             head=tree.head.step_id,
             state=tree.state,
             document=tree.workflow,
-            redo=[position.step_id for position in tree.redo_stack],
+            redo=(len(tree.redo_stack), tree.redo_stack[-1].step_id if tree.can_redo else None),
             path=[step.id for step in path],
             turns=[(turn, tree.turns[turn].effective_index) for turn in turns],
+            is_stored=False,
         )
 
     def shown(self, session: str, limit: int) -> list[list[Shown]]:
