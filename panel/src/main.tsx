@@ -16,6 +16,7 @@ import "./styles/panels.css";
 import "./styles/conversation.css";
 import "./styles/turn.css";
 import "./styles/lines.css";
+import "./styles/family.css";
 import "./styles/composer.css";
 import "./styles/preview.css";
 

@@ -93,6 +93,14 @@ class Service:
         answer = await self.http.post(f"{self.url}/sessions/{session_id}/commands", json=frame)
         assert answer.status_code == 202, answer.text
 
+    async def children(self, session_id: str) -> list[str]:
+        """The sessions that were forked from it, newest first."""
+        answer = await self.http.post(
+            f"{self.url}/sessions/lineage/query", json={"session_id": session_id}
+        )
+        assert answer.status_code == 200, answer.text
+        return [child["session_id"] for child in answer.json()["children"]]
+
     async def workflow(self, session_id: str) -> bytes:
         """The workflow at HEAD, byte for byte."""
         return (await self.http.get(f"{self.url}/sessions/{session_id}/workflow")).content
@@ -133,6 +141,11 @@ class Desk:
         await self.page.get_by_role("menuitem", name="Preview the revert").click()
         await expect(self.sheet).to_contain_text("would leave the conversation")
         return self.sheet
+
+    async def fork(self, prompt: str, how: str) -> None:
+        """Fork at this turn, as its menu calls it."""
+        await self.page.get_by_role("button", name=f"Fork from “{prompt}”", exact=True).click()
+        await self.page.get_by_role("menuitem", name=how).click()
 
     async def focused(self) -> str:
         """What has the keyboard, by its id or its name."""

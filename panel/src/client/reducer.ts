@@ -11,6 +11,7 @@ import {
   type Branch,
   type DeltaEvent,
   type HeadCause,
+  type PendingAction,
   type ServerFrame,
   type SnapshotEvent,
   type Step,
@@ -53,6 +54,8 @@ export interface SessionState {
   /** Where older steps of the visible path go on; null when all are here. */
   olderCursor: string | null;
   streaming: Streaming | null;
+  /** What a fork was made for, until a turn of its own is complete. */
+  pending: PendingAction | null;
   eventSeq: number;
   streamEpoch: string | null;
   /** The newest move of HEAD, for a line that says who did what. */
@@ -75,6 +78,7 @@ export const INITIAL: SessionState = {
   branches: [],
   olderCursor: null,
   streaming: null,
+  pending: null,
   eventSeq: 0,
   streamEpoch: null,
   lastMove: null,
@@ -128,6 +132,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       const next = advance(state, frame.eventSeq);
       if (frame.change === "name") return { ...next, name: frame.name ?? state.name };
       if (frame.change === "archived") return { ...next, archived: frame.archived ?? true };
+      if (frame.change === "pendingAction") return withPending(next, frame.pending);
       return frame.change === "deleted" ? { ...next, deleted: true } : next;
     }
     case "WsServerDeltaEvent":
@@ -153,6 +158,11 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
   }
 }
 
+function withPending(state: SessionState, now: "pending" | "claimed" | "done" | null | undefined) {
+  if (state.pending === null || now == null) return state;
+  return { ...state, pending: now === "done" ? null : { ...state.pending, state: now } };
+}
+
 function merged(state: SessionState, steps: Step[]): ReadonlyMap<string, Step> {
   return new Map([...steps.map((step) => [step.id, step] as const), ...state.steps]);
 }
@@ -167,6 +177,8 @@ function advance(state: SessionState, eventSeq: number): SessionState {
 
 function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
   const sameLine = state.ready && state.streamEpoch === frame.streamEpoch;
+  // What a fork was begun with is inherited, and stays inherited.
+  const keeps = sameLine || !state.ready;
   return {
     ready: true,
     name: frame.name,
@@ -174,7 +186,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     deleted: false,
     agent: frame.state,
     // Off the visible path, steps known before stay useful (they label redo and branches).
-    steps: new Map([...(sameLine ? state.steps : []), ...frame.steps.map((s) => [s.id, s] as const)]),
+    steps: new Map([...(keeps ? state.steps : []), ...frame.steps.map((s) => [s.id, s] as const)]),
     headId: frame.headId,
     workflow: shareWorkflow(state.workflow, frame.workflowContent ?? {}),
     workflowBehind: null,
@@ -184,6 +196,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     branches: sameLine ? state.branches : [],
     olderCursor: frame.stepsCursor,
     streaming: frame.partial ? { ...frame.partial, calls: [] } : null,
+    pending: frame.pendingAction,
     eventSeq: frame.eventSeq,
     streamEpoch: frame.streamEpoch,
     lastMove: null,

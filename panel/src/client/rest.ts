@@ -35,37 +35,62 @@ export class Problem extends Error {
   }
 }
 
-async function call(method: string, path: string, body?: string): Promise<Response> {
+/** Asks the server; throws its refusal as a `Problem`. `key` makes a retry the same request. */
+export async function call(
+  method: string,
+  path: string,
+  body?: string,
+  options: { key?: string; keepalive?: boolean } = {},
+): Promise<Response> {
+  const headers: Record<string, string> = {};
+  if (body !== undefined) headers["content-type"] = "application/json";
+  if (options.key !== undefined) headers["idempotency-key"] = options.key;
   let response: Response;
   try {
     response = await fetch(path, {
       method,
-      ...(body === undefined ? {} : { body, headers: { "content-type": "application/json" } }),
+      headers,
+      keepalive: options.keepalive ?? false,
+      ...(body === undefined ? {} : { body }),
     });
   } catch {
-    throw new Problem("The server cannot be reached.", "unreachable", 0);
+    throw unreachable();
   }
   if (response.ok) return response;
-  const text = await response.text();
+  throw problemOf(response.status, await response.text());
+}
+
+export function unreachable(): Problem {
+  return new Problem("The server cannot be reached.", "unreachable", 0);
+}
+
+/** What a refusal says; a proxy's own page says no more than its status. */
+export function problemOf(status: number, text: string): Problem {
   let problem: Partial<ProblemBody> = {};
   try {
     problem = JSON.parse(text) as Partial<ProblemBody>;
   } catch {
-    // A proxy's own page: its status line has to do.
+    // Not from our server.
   }
-  throw new Problem(
-    problem.detail ?? problem.title ?? `The server answered ${response.status}.`,
+  return new Problem(
+    problem.detail ?? problem.title ?? `The server answered ${status}.`,
     problem.code ?? "http_error",
-    response.status,
+    status,
     problem.data ?? {},
   );
 }
 
-async function json<T>(method: string, path: string, body?: string): Promise<T> {
-  return parseJson(await (await call(method, path, body)).text()) as T;
+export async function json<T>(
+  method: string,
+  path: string,
+  body?: string,
+  options: { key?: string } = {},
+): Promise<T> {
+  return parseJson(await (await call(method, path, body, options)).text()) as T;
 }
 
-function session(id: string): string {
+/** A session's path. */
+export function session(id: string): string {
   return `/sessions/${encodeURIComponent(id)}`;
 }
 

@@ -5,6 +5,7 @@ import { Connection, newRequestId, type ConnectionStatus } from "./connection";
 import { OwnEdits, type Move } from "./ownEdits";
 import { isWhole, turnsBetween, visiblePath } from "./paths";
 import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer";
+import { uproot, type Seed } from "./seed";
 import { getBranches, getSteps, patchSession, Problem, workflowAt } from "./rest";
 import {
   ROOT_STEP,
@@ -31,7 +32,7 @@ export interface View {
 }
 
 export class Session {
-  private state: SessionState = INITIAL;
+  private state: SessionState;
   private status: ConnectionStatus = { phase: "connecting" };
   private moving = false;
   private leaving = false;
@@ -59,7 +60,10 @@ export class Session {
     socketUrl: string,
     /** Hears of failures that no command of the caller waits for. */
     private readonly onProblem: (problem: Problem) => void,
+    /** What is known of it before the server has told anything. */
+    seed: Seed | null = null,
   ) {
+    this.state = { ...INITIAL, ...seed };
     this.connection = new Connection(socketUrl, {
       frame: (frame) => this.receive(frame),
       status: (status) => {
@@ -199,6 +203,7 @@ export class Session {
       return;
     }
     this.apply(frame);
+    if (frame.type === "WsServerSnapshotEvent") uproot(this.id);
     this.edits.dropArrived();
     if (
       frame.type === "WsServerSnapshotEvent" ||

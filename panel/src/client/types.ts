@@ -103,6 +103,7 @@ export type SnapshotEvent = Opened<wire.WsServerSnapshotEvent>;
 export type DeltaEvent = wire.WsServerDeltaEvent;
 export type AckEvent = wire.WsServerAckEvent;
 export type Command = wire.ClientFrame;
+export type PendingAction = wire.PendingActionFrame;
 
 /** One of the lines that part after `parentId`: its first step, and the tip it has come to. */
 export interface Branch {
@@ -130,6 +131,46 @@ export interface SessionInfo {
 
 export interface SessionPage {
   sessions: SessionInfo[];
+  next_cursor: string | null;
+}
+
+/** The turn at which a fork leaves its parent, and the side of it. */
+export interface RestBoundary {
+  turn_id: string;
+  position: "before" | "after";
+}
+
+/** Where a fork comes from. `parent_id` is null where the parent may not be read. */
+export interface RestLineage {
+  parent_id: string | null;
+  boundary: RestBoundary | null;
+  inherited_turn_count: number;
+  /** The last step inherited; `step-initial` where there is none. */
+  cutoff_id: string;
+  depth: number;
+  description: string | null;
+}
+
+export interface RestFork {
+  session: SessionInfo;
+  lineage: RestLineage;
+}
+
+/** A session of the same family; `name` is null where it is deleted. */
+export interface RestRelative {
+  session_id: string;
+  name: string | null;
+  archived: boolean;
+  deleted: boolean;
+}
+
+export interface RestFamily {
+  session_id: string;
+  lineage: RestLineage | null;
+  /** From the parent on, those that may be read. */
+  ancestors: RestRelative[];
+  /** A page of what was forked from it, newest first. */
+  children: RestRelative[];
   next_cursor: string | null;
 }
 

@@ -37,12 +37,14 @@ export function Menu({
   items,
   trigger = <MoreIcon />,
   className = "button icon-only quiet",
+  title,
   tabIndex,
 }: {
   label: string;
   items: MenuItem[];
   trigger?: ReactNode;
   className?: string;
+  title?: string;
   tabIndex?: number;
 }) {
   const [open, setOpen] = useState(false);
@@ -109,6 +111,7 @@ export function Menu({
         type="button"
         ref={button}
         className={className}
+        title={title}
         aria-label={label}
         aria-haspopup="menu"
         aria-expanded={open}

@@ -1,12 +1,12 @@
 // The conversation as far as HEAD, or as far as an earlier step that is looked at.
 
-import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
+import { Fragment, useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react";
 
 import { isWhole, type Fork, type Turn } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
 import type { Step } from "../../client/types";
 import { moveFocus } from "../common/moveFocus";
-import { DownIcon } from "../icons";
+import { DownIcon, ForkIcon } from "../icons";
 import { EmptyConversation } from "./EmptyConversation";
 import { OpenEnds } from "./OpenEnds";
 import { Running } from "./Running";
@@ -24,6 +24,8 @@ export function Conversation({
   going,
   sent,
   blocked,
+  forkBlocked,
+  inherited,
   actions,
   onOlder,
   onExample,
@@ -37,6 +39,10 @@ export function Conversation({
   /** How many messages this page has sent: with each, its reader goes to the end. */
   sent: number;
   blocked: string | null;
+  /** Why a turn cannot be forked from. */
+  forkBlocked: (turn: Turn) => string | null;
+  /** The last step that a fork inherited, and what its parent is called; null where it is none. */
+  inherited: { cutoffId: string; from: string } | null;
   actions: TurnActions;
   onOlder: () => Promise<unknown>;
   onExample: ((text: string) => void) | null;
@@ -130,7 +136,7 @@ export function Conversation({
         onScroll={onScroll}
         onKeyDown={onKeyDown}
       >
-        {!state.ready && <div className="log-waiting" aria-hidden="true" />}
+        {!state.ready && turns.length === 0 && <div className="log-waiting" aria-hidden="true" />}
         {empty && !ends && onExample && (
           <EmptyConversation operators={state.workflow.operators ?? []} onExample={onExample} />
         )}
@@ -152,17 +158,28 @@ export function Conversation({
             data-many={turns.length > MANY || undefined}
           >
             {turns.map((turn) => (
-              <TurnView
-                key={turn.id}
-                turn={turn}
-                newest={turn === last}
-                forks={forks}
-                blocked={blocked}
-                going={going.has(turn.id)}
-                actions={held}
-              >
-                {turn === runningTurn ? running : null}
-              </TurnView>
+              <Fragment key={turn.id}>
+                <TurnView
+                  turn={turn}
+                  newest={turn === last}
+                  forks={forks}
+                  blocked={blocked}
+                  forkBlocked={forkBlocked(turn)}
+                  running={turn === runningTurn && working}
+                  going={going.has(turn.id)}
+                  actions={held}
+                >
+                  {turn === runningTurn ? running : null}
+                </TurnView>
+                {inherited && endsWith(turn, inherited.cutoffId) && (
+                  <p className="inherited-end">
+                    <ForkIcon />
+                    <span>
+                      Up to here from <bdi>{inherited.from}</bdi>
+                    </span>
+                  </p>
+                )}
+              </Fragment>
             ))}
             {runningTurn === null && running}
             {!working && <span className="terminus" aria-hidden="true" />}
@@ -185,6 +202,10 @@ export function Conversation({
       )}
     </div>
   );
+}
+
+function endsWith(turn: Turn, stepId: string): boolean {
+  return (turn.steps.at(-1) ?? turn.prompt)?.id === stepId;
 }
 
 function isEdit(turn: Turn): boolean {

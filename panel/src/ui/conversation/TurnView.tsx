@@ -2,6 +2,7 @@
 
 import { memo, type ReactNode } from "react";
 
+import type { ForkRequest } from "../../client/forks";
 import type { Fork, Turn } from "../../client/paths";
 import { promptText } from "../../client/paths";
 import type { Step } from "../../client/types";
@@ -12,6 +13,7 @@ import { DiffIcon, EyeIcon, PencilIcon, RevertIcon } from "../icons";
 import { clock, full } from "../time";
 import { AgentStep } from "./AgentStep";
 import { BranchPicker } from "./BranchPicker";
+import { ForkMenu } from "./ForkMenu";
 import { LongText } from "./LongText";
 
 /** What can be done with a turn; each is the same function for as long as the page is open. */
@@ -24,6 +26,8 @@ export interface TurnActions {
   revertStep: (turn: Turn, step: Step) => void;
   look: (stepId: string) => void;
   checkout: (stepId: string) => void;
+  /** To a new session that goes on from before or after a turn. */
+  fork: (request: ForkRequest) => void;
 }
 
 export const TurnView = memo(function TurnView({
@@ -31,6 +35,8 @@ export const TurnView = memo(function TurnView({
   newest,
   forks,
   blocked,
+  forkBlocked,
+  running,
   going,
   actions,
   children,
@@ -39,6 +45,9 @@ export const TurnView = memo(function TurnView({
   newest: boolean;
   forks: ReadonlyMap<string, Fork>;
   blocked: string | null;
+  /** Why it cannot be forked from, whatever can be done with it otherwise. */
+  forkBlocked: string | null;
+  running: boolean;
   /** It would go with the revert that is looked at. */
   going: boolean;
   actions: TurnActions;
@@ -121,6 +130,7 @@ export const TurnView = memo(function TurnView({
           <RevertIcon />
           <span>{label}</span>
         </Action>
+        <ForkMenu turn={turn} running={running} blocked={forkBlocked} onFork={actions.fork} />
         <Menu
           label={`More for “${words}”`}
           className="button icon-only quiet small"

@@ -10,8 +10,18 @@ import { counted, firstWords } from "../../client/words";
 /** Characters read out of an answer; the conversation has the rest. */
 const READ_OUT = 240;
 
-export function Announcer({ state, turns }: { state: SessionState; turns: readonly Turn[] }) {
+export function Announcer({
+  state,
+  turns,
+  opening,
+}: {
+  state: SessionState;
+  turns: readonly Turn[];
+  /** What is said when the page has opened. */
+  opening: string;
+}) {
   const [said, setSaid] = useState("");
+  useEffect(() => setSaid(opening), [opening]);
   const before = useRef({ agent: state.agent, move: state.lastMove?.eventSeq ?? null });
   const ready = useRef(false);
   useEffect(() => {

@@ -14,6 +14,7 @@ import {
   type Turn,
 } from "../../client/paths";
 import { patchSession, workflowText } from "../../client/rest";
+import { seedFor } from "../../client/seed";
 import type { Edit, Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
 import { Boundary } from "../common/Boundary";
@@ -31,11 +32,14 @@ import { navigate, sessionPath } from "../router";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
 import { EarlierBar } from "./EarlierBar";
-import { obstacle } from "./obstacle";
+import { forkObstacle, obstacle } from "./obstacle";
+import { OriginLine } from "./OriginLine";
 import { ShortcutSheet } from "./ShortcutSheet";
 import { StatusLine } from "./StatusLine";
 import { TopBar } from "./TopBar";
 import { useEarlier } from "./useEarlier";
+import { useFork } from "./useFork";
+import { useOrigin } from "./useOrigin";
 import { useSession } from "./useSession";
 import { useShortcuts } from "./useShortcuts";
 import { useTurnMoves } from "./useTurnMoves";
@@ -52,6 +56,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const [sent, setSent] = useState(0);
   const [shown, setShown] = useState<{ id: string } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
+  const [forked] = useState(() => seedFor(id) !== null);
 
   const headPath = useMemo(
     () => visiblePath(state.steps, state.headId),
@@ -66,7 +71,18 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const newest = newestPrompt(state.ready, headTurns, isWhole(headPath, state.headId));
   const draft = useDraft(id, newest);
   const preview = usePreview(id, state.headId, view.workflow, fail);
-  const moves = useTurnMoves({ session, view, turns: headTurns, draft, composer, preview, fail });
+  const { fork, busy } = useFork(session, fail);
+  const moves = useTurnMoves({
+    session,
+    view,
+    turns: headTurns,
+    draft,
+    composer,
+    preview,
+    fork,
+    fail,
+  });
+  const origin = useOrigin(id, state.ready);
 
   const cannot = obstacle(view);
   const generating = state.agent === "GENERATING" || state.agent === "STOPPING";
@@ -77,6 +93,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
       : looking
         ? "A revert is being looked at"
         : cannot;
+
+  // What was pressed to make the fork is gone with the page that it was on.
+  useEffect(() => {
+    if (forked) composer.current?.focus({ preventScroll: true });
+  }, [forked]);
 
   useEffect(() => {
     document.title = state.ready ? `${state.name} · Turnback` : "Turnback";
@@ -149,6 +170,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     },
   });
 
+  const cannotFork = forkObstacle(view, busy);
+  const onPath = useMemo(() => new Set(headTurns.map((turn) => turn.id)), [headTurns]);
+  const forkBlocked = (turn: Turn) =>
+    cannotFork ?? (onPath.has(turn.id) ? null : "This turn is on another line; check it out first");
+
   const going = useMemo(() => {
     const { target } = preview;
     if (target === null) return NONE;
@@ -159,6 +185,10 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   if (connection.phase === "closed") return <NotFoundPage sentence={connection.reason} />;
   if (state.deleted) return <NotFoundPage sentence="This session has been deleted." />;
 
+  const inherited = origin && {
+    cutoffId: origin.lineage.cutoff_id,
+    from: origin.parent?.name ?? "another session",
+  };
   const seen = preview.looked?.seen ?? null;
   const workflow = look !== null ? (earlier?.workflow ?? NOTHING) : (seen?.workflow ?? view.workflow);
   const shownState = look === null ? state : {
@@ -198,7 +228,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
         onRetry={() => session.retryNow()}
         onUnarchive={() => void attempt(() => patchSession(id, { archived: false }))}
       />
-      <Announcer state={state} turns={headTurns} />
+      <Announcer
+        state={state}
+        turns={headTurns}
+        opening={forked ? `A new session: “${state.name}”.` : ""}
+      />
       <main className="panes">
         <Boundary
           sentence="This workflow cannot be drawn. The conversation works: revert, or ask for a change."
@@ -225,6 +259,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
             Conversation
           </h2>
           <StatusLine view={view} steps={headTurns.at(-1)?.steps.length ?? 0} />
+          {origin && <OriginLine origin={origin} turns={look === null ? headTurns : earlierTurns} />}
           <Conversation
             key={at ?? "now"}
             state={shownState}
@@ -234,6 +269,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
             going={going}
             sent={sent}
             blocked={blocked}
+            forkBlocked={forkBlocked}
+            inherited={inherited}
             actions={moves.actions}
             onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
             onExample={

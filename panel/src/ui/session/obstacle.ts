@@ -17,3 +17,11 @@ export function obstacle({ state, connection, moving }: View): string | null {
       return moving ? "A change is on its way" : null;
   }
 }
+
+/** Why no fork can be made just now: one may be made of a session that is archived, or at work. */
+export function forkObstacle({ state, connection }: View, busy: boolean): string | null {
+  if (busy) return "A fork is being made";
+  if (!state.ready) return "The session is still loading";
+  if (connection.phase !== "open") return "The connection is lost";
+  return state.agent === "UNAVAILABLE" ? "The server cannot reach its database" : null;
+}

@@ -2,12 +2,13 @@
 
 import { useEffect, useState, useSyncExternalStore } from "react";
 
+import { seedFor } from "../../client/seed";
 import { Session, socketUrl, type View } from "../../client/session";
 import { useToasts } from "../common/Toasts";
 
 export function useSession(id: string): [Session, View] {
   const { fail } = useToasts();
-  const [session] = useState(() => new Session(id, socketUrl(id), fail));
+  const [session] = useState(() => new Session(id, socketUrl(id), fail, seedFor(id)));
   const view = useSyncExternalStore(session.subscribe, session.getView);
 
   useEffect(() => {

@@ -3,6 +3,7 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState, type RefObject } from "react";
 
+import type { ForkRequest } from "../../client/forks";
 import type { Turn } from "../../client/paths";
 import { Problem } from "../../client/rest";
 import type { Session, View } from "../../client/session";
@@ -29,6 +30,7 @@ export function useTurnMoves({
   draft,
   composer,
   preview,
+  fork,
   fail,
 }: {
   session: Session;
@@ -37,6 +39,7 @@ export function useTurnMoves({
   draft: Draft;
   composer: RefObject<HTMLTextAreaElement | null>;
   preview: PreviewState;
+  fork: (request: ForkRequest) => void;
   fail: (error: unknown) => void;
 }): TurnMoves {
   const [kept, setKept] = useState<string | null>(null);
@@ -146,8 +149,9 @@ export function useTurnMoves({
       revertStep: (turn, step) => void revert({ turn, step }),
       look: (stepId) => navigate(sessionPath(session.id, stepId)),
       checkout: (stepId) => void checkout(stepId),
+      fork,
     }),
-    [revert, preview.open, session.id, checkout],
+    [revert, preview.open, session.id, checkout, fork],
   );
 
   const addKept = useCallback(() => {

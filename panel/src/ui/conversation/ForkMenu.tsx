@@ -1,0 +1,76 @@
+// From a turn to a session of one's own: which side of it goes along, and whether its message is sent
+// again there.
+
+import type { ForkRequest } from "../../client/forks";
+import type { Turn } from "../../client/paths";
+import { promptText } from "../../client/paths";
+import { firstWords } from "../../client/words";
+import { Menu, type MenuItem } from "../common/Menu";
+import { ForkIcon, PencilIcon, RedoIcon } from "../icons";
+
+export function ForkMenu({
+  turn,
+  running,
+  blocked,
+  onFork,
+}: {
+  turn: Turn;
+  running: boolean;
+  /** Why this turn cannot be forked from at all. */
+  blocked: string | null;
+  onFork: (request: ForkRequest) => void;
+}) {
+  const words = firstWords(promptText(turn));
+  const at = (position: "before" | "after") => ({ turn_id: turn.id, position });
+  const items: MenuItem[] = [
+    {
+      label: "Fork after this turn",
+      detail: "A session of its own that goes on from here",
+      icon: <ForkIcon />,
+      blocked: blocked ?? unfinished(turn, running),
+      onSelect: () => onFork({ boundary: at("after") }),
+    },
+    {
+      label: "Fork before this turn",
+      detail: "Everything up to here, and not this",
+      icon: <ForkIcon />,
+      blocked,
+      onSelect: () => onFork({ boundary: at("before") }),
+    },
+  ];
+  if (turn.prompt?.kind === "prompt") {
+    items.push(
+      {
+        label: "Edit in a fork",
+        detail: "Fork before it, with its message to be changed",
+        icon: <PencilIcon />,
+        blocked,
+        onSelect: () => onFork({ boundary: at("before"), mode: "edit" }),
+      },
+      {
+        label: "Run again in a fork",
+        detail: "Fork before it, with its message to be sent again",
+        icon: <RedoIcon />,
+        blocked,
+        onSelect: () => onFork({ boundary: at("before"), mode: "rerun" }),
+      },
+    );
+  }
+  return (
+    <Menu
+      label={`Fork from “${words}”`}
+      title="Fork from here"
+      className="button icon-only quiet small"
+      trigger={<ForkIcon />}
+      items={items}
+    />
+  );
+}
+
+/** Why nothing can go on after this turn; null where it is whole. */
+function unfinished(turn: Turn, running: boolean): string | null {
+  if (running) return "This turn is still running";
+  const last = turn.steps.at(-1) ?? turn.prompt;
+  const whole = last?.isEnd === true && (turn.steps.length > 0 || last.kind === "edit");
+  return whole ? null : "The conversation leaves this turn in its middle";
+}
