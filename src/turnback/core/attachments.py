@@ -33,6 +33,9 @@ _SIGNATURES = (
     (b"\x1f\x8b\x08", "application/gzip"),
 )
 
+TYPES = frozenset({TEXT, BYTES, "image/webp", *(type_ for _, type_ in _SIGNATURES)})
+"""Every type that a file can be of."""
+
 _NOT_IN_NAMES = re.compile(r'[<>:"|?*]')
 
 

@@ -17,7 +17,7 @@ from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.conditions import IF_NONE_MATCH, TAGGED
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
-from turnback.core.attachments import cleaned
+from turnback.core.attachments import TYPES, cleaned
 from turnback.core.errors import Archived, BadCursor, QueueFull, TooLarge, TooSlow
 from turnback.core.principal import Right
 from turnback.settings import Settings
@@ -32,6 +32,7 @@ PAGE = 50
 router = APIRouter(responses=PROBLEMS)
 
 FILE = {"schema": {"type": "string", "format": "binary"}}
+FILES = dict.fromkeys(sorted(TYPES), FILE)
 LOCATION = {
     "Location": {"description": "Its path.", "required": True, "schema": {"type": "string"}}
 }
@@ -164,10 +165,10 @@ async def get_attachment(request: Request, session_id: str, attachment_id: str) 
     "/sessions/{session_id}/attachments/{attachment_id}/content",
     response_class=Response,
     responses={
-        200: {"description": "The file.", "content": {"application/octet-stream": FILE}, **TAGGED},
+        200: {"description": "The file.", "content": FILES, **TAGGED},
         206: {
             "description": "The range that was asked for.",
-            "content": {"application/octet-stream": FILE},
+            "content": FILES,
             **TAGGED,
         },
         304: {"description": "It is as the client has it.", **TAGGED},
