@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from turnback import cli_keys, logs
+from turnback import cli_keys, cli_upkeep, logs
 from turnback.core.errors import SchemaMismatch, TurnbackError
 from turnback.environment import load_settings, misspelt
 from turnback.settings import Settings
@@ -48,6 +48,8 @@ commands = typer.Typer(
 )
 commands.add_typer(cli_keys.keys, name="keys")
 commands.add_typer(cli_keys.roles, name="roles")
+commands.command()(cli_upkeep.purge)
+commands.command()(cli_upkeep.check)
 
 
 @commands.command()

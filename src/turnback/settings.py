@@ -167,6 +167,15 @@ class Settings(BaseSettings):
     forget_interval: Seconds = 600.0
     """The time between two rounds of dropping what is past its time."""
 
+    sweep_interval: Seconds = 600.0
+    """The time between two rounds of removing deleted sessions that nothing living comes from."""
+    sweep_grace: Seconds = 3_600.0
+    """How long a deleted session stays; longer than `db_statement_timeout`."""
+    sweep_batch: Positive = 1_000
+    """Rows that a sweep or a purge removes at once."""
+    check_timeout: Seconds = 3_600.0
+    """How long one look of `turnback check` may take."""
+
     # -- attachments
 
     max_attachment_bytes: Bytes = 20_000_000
@@ -269,6 +278,13 @@ class Settings(BaseSettings):
     def _outlives_uploads(cls, grace: float, info: ValidationInfo) -> float:
         if grace <= info.data.get("attachment_timeout", 0.0):
             raise ValueError("must be longer than `TURNBACK_ATTACHMENT_TIMEOUT`")
+        return grace
+
+    @field_validator("sweep_grace")
+    @classmethod
+    def _outlives_statements(cls, grace: float, info: ValidationInfo) -> float:
+        if grace <= info.data.get("db_statement_timeout", 0.0):
+            raise ValueError("must be longer than `TURNBACK_DB_STATEMENT_TIMEOUT`")
         return grace
 
     @field_validator("lease_expiry")

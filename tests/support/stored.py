@@ -31,6 +31,8 @@ def tree_of(stored: Stored) -> Tree:
         state=stored.row.state,
         head=stored.row.head,
         redo_stack=stored.redo,
+        purged=stored.purged,
+        kept=stored.row.workflow_hash if stored.purged else None,
     )
     tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
     return tree
@@ -104,6 +106,14 @@ class Story:
     def visible(self) -> list[str]:
         """The ids of the steps on the path to HEAD, oldest first."""
         return [step.id for step in self.tree.path()][::-1]
+
+    def visible_of(self, turns: list[str]) -> list[str]:
+        """Of the visible steps those of these turns, oldest first."""
+        return [s.id for s in self.tree.remaining_path() if s.turn_id in turns][::-1]
+
+    async def delete(self) -> None:
+        """Delete the session."""
+        await self._commit(Idle(self.revision), (), change=SessionChange(deleted=True))
 
     async def _commit(
         self,

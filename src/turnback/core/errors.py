@@ -11,7 +11,7 @@ what a program needs (never a secret, never bytes of another session).
         PendingActionClaimed,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
-        NotAllowed, AttachmentInherited
+        NotAllowed, AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, NoPendingAction, HistoryPurged,
         AttachmentNotFound, AttachmentGone
@@ -223,6 +223,12 @@ class AttachmentInherited(Refusal):
     """A file that was attached in another session of the family; it can be removed there."""
 
     code = "attachment_inherited"
+
+
+class NotDeleted(Refusal):
+    """A purge of a session that is not deleted."""
+
+    code = "not_deleted"
 
 
 class NotAllowed(Refusal):

@@ -11,7 +11,7 @@ store's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import assert_never
@@ -225,14 +225,23 @@ class NewIds:
     branch: str
 
 
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """What is left of a step that was purged: which turn it was of, and that turn's place."""
+
+    turn_id: str
+    effective_index: int
+
+
 @dataclass(slots=True)
 class Tree:
     """One session's tree in memory.
 
     `initial` is the content address of the session's initial workflow. Fill it with `adopt` from
     stored rows or with `apply` from events; both keep the indexes. It holds what is reachable from
-    the session and nothing else: its own steps, and those of the prefix that it inherits, all but
-    what is purged of it (`is_purged`).
+    the session and nothing else: its own steps, and those of the prefix that it inherits. Of those
+    that were purged, `purged` holds what is left, by id; where HEAD is one of them, `kept` is the
+    content address of its workflow.
     """
 
     session_id: str
@@ -248,7 +257,8 @@ class Tree:
     steps: dict[str, Step] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
     newest: dict[str, int] = field(default_factory=dict)
-    is_purged: bool = False
+    purged: Mapping[str, Purged] = field(default_factory=dict)
+    kept: str | None = None
 
     # -- reading
 
@@ -259,28 +269,37 @@ class Tree:
 
     def workflow_at(self, step_id: str) -> str:
         """The content address after `step_id`; the initial one at the root."""
-        return self.initial if step_id == ROOT_ID else self._known(step_id).after
+        if step_id == ROOT_ID:
+            return self.initial
+        if self.kept is not None and step_id == self.head.step_id and step_id in self.purged:
+            return self.kept
+        return self._known(step_id).after
 
     @property
     def can_redo(self) -> bool:
         return bool(self.redo_stack)
 
     def step(self, step_id: str) -> Step:
-        """The reachable step of this id. Raises `UnknownStep`."""
+        """The reachable step of this id. Raises `UnknownStep`, `HistoryPurged`."""
         try:
             return self.steps[step_id]
         except KeyError:
+            if step_id in self.purged:
+                raise self._lost(step_id) from None
             raise UnknownStep(f"Unknown step: {step_id}") from None
 
     def position(self, step_id: str) -> Position:
-        """Where a reachable step, or the root sentinel, is. Raises `UnknownStep`."""
+        """Where a reachable step, or the root, is. Raises `UnknownStep`, `HistoryPurged`."""
         return ROOT if step_id == ROOT_ID else self.step(step_id).position
 
     def turn(self, turn_id: str) -> Turn:
-        """The reachable turn of this id. Raises `UnknownTurn`."""
+        """The reachable turn of this id. Raises `UnknownTurn`, `HistoryPurged`."""
         try:
             return self.turns[turn_id]
         except KeyError:
+            for step_id, left in self.purged.items():
+                if left.turn_id == turn_id:
+                    raise self._lost(step_id) from None
             raise UnknownTurn(f"Unknown turn: {turn_id}") from None
 
     def is_visible(self, step: Step) -> bool:
@@ -300,6 +319,13 @@ class Tree:
                 raise self._lost(step_id)
             yield step
             step_id, seq = step.parent_id, seq - 1
+
+    def remaining_path(self) -> Iterator[Step]:
+        """The steps from HEAD back to where the path was purged, or to the root, newest first."""
+        try:
+            yield from self.path()
+        except HistoryPurged:
+            return
 
     def turn_on_path(self, turn_id: str) -> Step:
         """The first step of a turn on the path to HEAD. Raises `UnknownTurn`, `NotOnPath`."""
@@ -346,7 +372,7 @@ class Tree:
         return self.steps[step_id]
 
     def _lost(self, step_id: str) -> TurnbackError:
-        if self.is_purged:
+        if step_id in self.purged:
             return HistoryPurged("This part of the conversation was purged", step=step_id)
         return HistoryMissing(
             "Records of this conversation are missing from the database, or damaged", step=step_id
@@ -587,7 +613,9 @@ class Tree:
         self, first: Step, kind: TurnKind, status: TurnStatus, by: str, key: str | None
     ) -> Turn:
         index = 0
-        if first.parent_id != ROOT_ID:
+        if (left := self.purged.get(first.parent_id)) is not None:
+            index = left.effective_index + 1
+        elif first.parent_id != ROOT_ID:
             index = self.turns[self._known(first.parent_id).turn_id].effective_index + 1
         return Turn(first.turn_id, kind, status, first.position, index, by, key)
 

@@ -621,7 +621,7 @@ class Actor:
         revision = reading.row.revision
         since = self._told if self._told >= 0 else revision
         missed: list[Told] = []
-        if revision - since <= self._settings.ws_queue:
+        if reading.row.events_floor <= since and revision - since <= self._settings.ws_queue:
             missed = await self.memory.replay(since=since, until=revision)
         self.memory.adopt(reading)
         if len(missed) == revision - since:

@@ -8,7 +8,7 @@ service: whether somebody may see it is asked of the store before anything of it
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -100,7 +100,8 @@ class Memory:
                 head=row.head,
                 redo_stack=stored.redo,
             )
-            self.tree.is_purged = stored.is_purged
+            if stored.purged:
+                self.tree.purged, self.tree.kept = stored.purged, row.workflow_hash
             self.tree.adopt(branches=stored.branches, turns=stored.turns, steps=stored.steps)
         else:
             self.tree.catch_up(
@@ -245,7 +246,7 @@ class Memory:
     async def _newest_steps(
         self, max_tokens: int, max_turns: int, takes_images: bool
     ) -> list[PastStep]:
-        path = self._kept_path()
+        path = self.tree.remaining_path()
         newest: list[PastStep] = []
         room, turns = earlier_tokens(max_tokens), max_turns
         while steps := list(islice(path, HISTORY_BLOCK)):
@@ -267,13 +268,6 @@ class Memory:
                     return newest
                 turns -= step.role is Role.USER
         return newest
-
-    def _kept_path(self) -> Iterator[Step]:
-        """The visible path, newest first, down to what has been purged of it."""
-        try:
-            yield from self.tree.path()
-        except HistoryPurged:
-            return
 
     async def replay(self, *, since: int, until: int) -> list[Told]:
         """The durable notices with `since < eventSeq <= until`, with what their frames need."""

@@ -85,6 +85,7 @@ class Sessions:
             asyncio.create_task(self._every(settings.poll_interval, self._poll)),
             asyncio.create_task(self._every(settings.forget_interval, self._forget)),
             asyncio.create_task(self._every(settings.forget_interval, self._sweep)),
+            asyncio.create_task(self._every(settings.sweep_interval, self._sweep_sessions)),
             asyncio.create_task(self._look()),
         ]
 
@@ -366,6 +367,10 @@ class Sessions:
         removed = await self.dao.attachments.sweep.run(grace=grace, upload_grace=grace)
         if removed:
             log.info("files removed that nothing refers to", files=removed)
+
+    async def _sweep_sessions(self) -> None:
+        settings = self.settings
+        await self.dao.sweeper.run(grace=settings.sweep_grace, batch=settings.sweep_batch)
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -30,7 +30,7 @@ from turnback.core.errors import (
 from turnback.core.lineage import Branch, Fork, Position
 from turnback.core.principal import Principal, ProjectRight, Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
-from turnback.core.tree import State, Step, Turn
+from turnback.core.tree import Purged, State, Step, Turn
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
 from turnback.store import commit as commits
@@ -46,8 +46,10 @@ from turnback.store.keys import IdempotencyKeys
 from turnback.store.leases import Leases
 from turnback.store.outbox import Notice, from_row
 from turnback.store.packing import pack, unpack
+from turnback.store.purge import Erased, Purge
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
 from turnback.store.spans import Spans
+from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
@@ -75,6 +77,8 @@ values ($1::uuid, $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::bytea, $
 
 SESSION = f"""select {_SESSION} from sessions
 where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
+
+FAMILY_EPOCH = "select family_epoch from families where root_id = $1::uuid"
 
 _LISTED = f"""s.deleted_at is null and (s.archived_at is not null) = $4::boolean
     and ($5::text is null or s.name ilike $5::text)
@@ -192,7 +196,7 @@ class Stored:
     """A session as loaded: its row, and what its tree is made of, all of one snapshot.
 
     With `since`, branches, turns and steps are only those of the steps written after that revision.
-    Otherwise those that a fork inherits come first, all but what is purged (`is_purged`).
+    Otherwise those that a fork inherits come first, but for what is `purged`.
     """
 
     row: SessionRow
@@ -201,7 +205,7 @@ class Stored:
     turns: list[Turn]
     steps: list[Step]
     redo: list[Position]
-    is_purged: bool = False
+    purged: Mapping[str, Purged]
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +245,8 @@ class Dao:
         self.transcripts = Transcripts(database)
         self.access = Access(database)
         self.families = Families(database)
+        self._purge = Purge(database)
+        self.sweeper = Sweeper(database, self._purge)
         self.identities = Identities(database, self.access, self.wakeups)
         self.attachments = Attachments(database, Files(attachments))
 
@@ -361,6 +367,20 @@ class Dao:
             raise forks.conflict()
         return forks.Forked(forks.lineage_of(row), is_new=False)
 
+    async def purge(self, principal: Principal, session_id: str, *, batch: int) -> Erased:
+        """Remove for good what a deleted session has said, in batches of `batch` rows.
+
+        Once it has begun nothing of that is shown; one that was cut off is gone on with by the
+        next. Raises `NotAllowed` where the principal does not own the project, `SessionNotFound`,
+        `NotDeleted`, `Unauthenticated`, `DatabaseUnavailable`.
+        """
+        await self.access.require_project(principal, ProjectRight.ADMINISTER)
+        project_id, key = await self._place(session_id)
+        if project_id != principal.project_id:
+            raise SessionNotFound("Agent not found")
+        await self.wakeups.changed(await self._purge.close(key))
+        return await self._purge.erase(key.root_id, [key.id], batch=batch)
+
     async def session(self, principal: Principal, session_id: str) -> SessionRow:
         """One session's row. Raises `SessionNotFound`."""
         key = await self.key(principal, session_id)
@@ -407,7 +427,8 @@ class Dao:
                 top, depth = row["redo_top"], row["redo_depth"]
                 known, prefix = since, prefixes.NONE
                 if since is None or not row["events_floor"] <= since <= row["revision"]:
-                    known, prefix = None, await prefixes.read(connection, key)
+                    epoch = await connection.fetchval(FAMILY_EPOCH, key.root_id)
+                    known, prefix = None, await prefixes.read(connection, key, family_epoch=epoch)
                     branches = await connection.fetch(BRANCHES, *place)
                     turns = await connection.fetch(TURNS, *place)
                     steps = await connection.fetch(STEPS, *place)
@@ -423,7 +444,7 @@ class Dao:
                     branches=prefix.branches + [tree_rows.branch(r) for r in branches],
                     turns=prefix.turns + [tree_rows.turn(r) for r in turns],
                     steps=prefix.steps + [tree_rows.step(r) for r in steps],
-                    is_purged=prefix.is_purged,
+                    purged=prefix.purged,
                     redo=[
                         tree_rows.position(r["branch_id"], r["seq"], r["step_id"])
                         for r in await connection.fetch(REDO, *place, top - depth, top)

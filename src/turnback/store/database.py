@@ -168,6 +168,17 @@ class Database:
         finally:
             self._give_back(connection, whole=whole)
 
+    @asynccontextmanager
+    async def apart(self) -> AsyncIterator[Connection]:
+        """A connection beside the pool's, for what takes long. Raises `DatabaseUnavailable`."""
+        async with domain_errors():
+            connection = await self._connect()
+        try:
+            async with domain_errors():
+                yield connection
+        finally:
+            connection.terminate()
+
     async def _take(self) -> Connection:
         if self._room.locked():
             async with domain_errors(), asyncio.timeout(self.connect_timeout):

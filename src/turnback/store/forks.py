@@ -56,7 +56,7 @@ chain(src, lo, hi, below, bound) as (
     union all
     select b.src, b.lo, b.hi, b.below, c.lo[1] from chain c cross join turn t
     join branches b on b.root_id = $1::uuid and b.id = c.below and b.lo[1] < c.lo[1]
-    where c.lo[1] > 0 and c.lo[1] >= t.first_seq - 1),
+    where c.lo[1] > 0 and c.lo[1] >= coalesce(t.first_seq - 1, 0)),
 segments as (
     select k.src, k.lo, least(k.hi, c.bound) as hi
     from chain c cross join lateral unnest(c.src, c.lo, c.hi) k(src, lo, hi)
@@ -76,13 +76,6 @@ cutoff as (
     from found f join segments g on f.cut > g.lo and f.cut <= g.hi
     join records r on r.root_id = $1::uuid and r.branch_id = g.src and r.seq = f.cut
     join branches b on b.root_id = $1::uuid and b.id = g.src),
-prefix(src, lo, below, bound) as (
-    select b.src, b.lo, b.below, f.cut from found f cross join segments g
-    join branches b on b.root_id = $1::uuid and b.id = g.src
-    where f.family_epoch > 0 and f.cut > g.lo and f.cut <= g.hi
-    union all
-    select b.src, b.lo, b.below, p.lo[1] from prefix p
-    join branches b on b.root_id = $1::uuid and b.id = p.below and b.lo[1] < p.lo[1]),
 judged as (
     select f.*, c.branch_id as cutoff_branch, c.id as cutoff_step, c.holder,
         coalesce(c.after_hash, f.initial_hash) as cutoff_hash,
@@ -91,14 +84,20 @@ judged as (
             where l.root_id = $1::uuid and l.session_id = $2::uuid), 0) as depth,
         exists (select from records r where r.root_id = $1::uuid
             and r.branch_id = f.first_branch and r.seq = f.first_seq) as has_prompt,
-        exists (select from prefix p cross join lateral unnest(p.src, p.lo) k(src, lo)
-            join branches b on b.root_id = $1::uuid and b.id = k.src
+        f.family_epoch > 0 and (exists (select from segments g
+            join branches b on b.root_id = $1::uuid and b.id = g.src
             join sessions s on s.root_id = $1::uuid and s.id = b.session_id
-            where k.lo < p.bound and s.purged_at is not null) as is_purged
+            where s.purged_at is not null and (f.cut > g.lo and f.cut <= g.hi
+                or f.begins and f.first_seq > g.lo and f.first_seq <= g.hi
+                or $4::uuid is null and f.head_seq > g.lo and f.head_seq <= g.hi))
+            or f.turn_id is null and exists (select from segments g join purged_records p
+                on p.root_id = $1::uuid and p.branch_id = g.src and p.seq > g.lo and p.seq <= g.hi
+            where p.turn_id = $4::uuid)) as is_purged
     from found f left join cutoff c on true)"""
 """What a fork would leave, `judged`: one row, or none where the source is gone.
 
-Without a family epoch nothing was ever purged, and the whole prefix need not be looked at.
+`is_purged`: its boundary is in a part that was purged. Without a family epoch nothing ever was. A
+boundary after such a part is as good as the source is: its fork inherits what is left.
 """
 
 FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key share of s")},
@@ -189,6 +188,9 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
             limit="max_fork_depth",
             value=max_depth,
         )
+    purged = HistoryPurged("This part of the conversation was purged; fork from after it")
+    if row["is_purged"]:
+        return purged
     if asked.boundary is not None and not row["begins"]:
         return _off_path()
     unfinished = row["status"] in ("running", "waiting") or not row["ends"]
@@ -199,9 +201,8 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         )
     if asked.mode is not None and row["kind"] != "prompt":
         return BadInput(f"`mode` `{asked.mode}` needs a boundary at a prompt; this is an edit")
-    if row["is_purged"] or (asked.mode and asked.draft is None and not row["has_prompt"]):
-        return HistoryPurged("A part of this conversation was purged; fork from after it")
-    if row["cut"] is None or (row["cut"] and not row["is_whole"]):
+    lacks_draft = asked.mode and asked.draft is None and not row["has_prompt"]
+    if lacks_draft or row["cut"] is None or (row["cut"] and not row["is_whole"]):
         return HistoryMissing(
             "Records that the fork would inherit are missing from the database; it is not made"
         )

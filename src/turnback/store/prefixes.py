@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from turnback.core.errors import SessionNotFound
 from turnback.core.lineage import Branch, unfolded
-from turnback.core.tree import Step, Turn
+from turnback.core.tree import Purged, Step, Turn
 from turnback.store import forks, tree_rows
 from turnback.store.database import Connection
 from turnback.store.rows import SessionKey
@@ -29,27 +29,33 @@ order by r.seq"""
 
 TURNS = f"select {tree_rows.TURN} from turns where root_id = $1::uuid and id = any($2::uuid[])"
 
-IS_PURGED = """select exists (select from sessions
-where root_id = $1::uuid and id = any($2::uuid[]) and purged_at is not null)"""
+PURGED = f"""{_PATH}
+select p.id, p.turn_id, p.turn_index from segments g cross join lateral (
+    select id, turn_id, turn_index from purged_records
+    where root_id = $1::uuid and branch_id = g.src and seq > g.lo and seq <= g.hi offset 0) p"""
+
+PURGED_SESSIONS = """select id from sessions
+where root_id = $1::uuid and id = any($2::uuid[]) and purged_at is not null"""
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What a fork's tree begins with, oldest first; `is_purged` where records of it were."""
+    """What a fork's tree begins with, oldest first; of what was purged, what is left, by id."""
 
     branches: list[Branch]
     turns: list[Turn]
     steps: list[Step]
-    is_purged: bool = False
+    purged: dict[str, Purged]
 
 
-NONE = Prefix([], [], [])
+NONE = Prefix([], [], [], {})
 
 
-async def read(connection: Connection, key: SessionKey) -> Prefix:
+async def read(connection: Connection, key: SessionKey, *, family_epoch: int) -> Prefix:
     """The session's prefix, as `connection` sees it; `NONE` where it inherits nothing.
 
-    Turns are without their keys, which are those of the sessions that they were begun in. Raises
+    Turns are without their keys, which are those of the sessions that they were begun in. Nothing
+    of a purged session is in it, whether or not its purge has come to its end. Raises
     `SessionNotFound` for a fork whose lineage is lost: nobody knows what it may show.
     """
     if key.id == key.root_id:
@@ -62,15 +68,26 @@ async def read(connection: Connection, key: SessionKey) -> Prefix:
     if cutoff.branch_id is None:
         return NONE
     place = (key.root_id, cutoff.branch_id, cutoff.seq)
-    branches = await connection.fetch(BRANCHES, *place)
+    branches = unfolded(tree_rows.stub(r) for r in await connection.fetch(BRANCHES, *place))
     steps = [tree_rows.step(r) for r in await connection.fetch(STEPS, *place)]
-    turns = await connection.fetch(TURNS, key.root_id, list({step.turn_id for step in steps}))
-    is_purged = len(steps) < cutoff.seq and await connection.fetchval(
-        IS_PURGED, key.root_id, lineage.sources
-    )
-    return Prefix(
-        branches=unfolded(tree_rows.stub(r) for r in branches),
-        turns=[replace(tree_rows.turn(r), key=None) for r in turns],
-        steps=steps,
-        is_purged=is_purged,
-    )
+    turns = {
+        row["id"]: replace(tree_rows.turn(row), key=None)
+        for row in await connection.fetch(
+            TURNS, key.root_id, list({step.turn_id for step in steps})
+        )
+    }
+    purged: dict[str, Purged] = {}
+    if family_epoch:
+        rows = await connection.fetch(PURGED_SESSIONS, key.root_id, lineage.sources)
+        sessions = {row["id"] for row in rows}
+        gone = {branch.id for branch in branches if branch.session_id in sessions}
+        for row in await connection.fetch(PURGED, *place):
+            purged[row["id"]] = Purged(row["turn_id"], row["turn_index"])
+        for step in steps:
+            if step.branch_id in gone:
+                turn = turns.get(step.turn_id)
+                purged[step.id] = Purged(step.turn_id, turn.effective_index if turn else 0)
+        steps = [step for step in steps if step.branch_id not in gone]
+        left = {step.turn_id for step in steps}
+        turns = {id_: turn for id_, turn in turns.items() if id_ in left}
+    return Prefix(branches, list(turns.values()), steps, purged)

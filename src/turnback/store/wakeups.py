@@ -32,8 +32,8 @@ RETRY = 0.5
 RIGHTS = "rights"
 """Told in the place of a session's id: somebody may do more or less than before."""
 
-RIGHTS_CHANGED = f"- {RIGHTS}"
-"""From no process, so that who sends it hears it as well."""
+NOBODY = "-"
+"""What is told as from no process, who sends it hears as well."""
 
 NOTIFY = "select pg_notify($1::text, payload) from unnest($2::text[]) payload"
 
@@ -56,10 +56,15 @@ class Wakeups:
 
     async def rights_changed(self) -> None:
         """Tell every process, this one too, after the commit that changed what somebody may do."""
+        await self.changed([RIGHTS])
+
+    async def changed(self, ids: Iterable[str]) -> None:
+        """Tell every process, this one too, that these sessions are not as they were."""
+        payloads = list(_payloads(NOBODY, ids))
         try:
-            await self._db.run(lambda c: c.execute(NOTIFY, CHANNEL, [RIGHTS_CHANGED]))
+            await self._db.run(lambda c: c.execute(NOTIFY, CHANNEL, payloads))
         except DatabaseUnavailable as error:
-            log.warning("no wake-up of changed rights; the poll will see", reason=error.message)
+            log.warning("no wake-up; the poll will see", reason=error.message)
 
     async def run(
         self, *, heard: Heard, missed: Callable[[], None], interval: float, idle: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -238,3 +239,24 @@ async def delete_session(request: Request, session_id: str) -> Response:
     actor = await actor_of(request, session_id)
     await actor.ask(Asked(Delete(), principal_of(request)))
     return Response(status_code=204)
+
+
+class PurgeAnswer(BaseModel):
+    """What a purge has removed: rows of each kind, and workflow parts that nothing else needs."""
+
+    records: int
+    turns: int
+    events: int
+    requests: int
+    attachments: int
+    blobs: int
+
+
+@router.post("/sessions/{session_id}/purge", response_model=PurgeAnswer)
+async def purge_session(request: Request, session_id: str) -> Response:
+    """Remove for good what a deleted session has said; its forks lose what they inherit of it."""
+    sessions = sessions_of(request)
+    erased = await sessions.dao.purge(
+        principal_of(request), session_id, batch=sessions.settings.sweep_batch
+    )
+    return json_answer(asdict(erased))

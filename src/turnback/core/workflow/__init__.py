@@ -7,6 +7,7 @@ editing   edits applied, all or nothing
 diff      what differs between two versions
 meeting   whether edits meet what another has changed
 replay    what has changed between two versions, made again on a third
+reach     which blobs some versions are made of
 """
 
 from turnback.core.workflow.diff import Change, Changes, Diff, Touch, diff
@@ -21,6 +22,7 @@ from turnback.core.workflow.document import (
 from turnback.core.workflow.editing import apply
 from turnback.core.workflow.manifest import operators_in, parts
 from turnback.core.workflow.meeting import conflicts, touches
+from turnback.core.workflow.reach import Reach
 from turnback.core.workflow.replay import edits_between, replay
 from turnback.core.workflow.shape import SCHEMA
 
@@ -31,6 +33,7 @@ __all__ = [
     "Change",
     "Changes",
     "Diff",
+    "Reach",
     "Touch",
     "Workflow",
     "apply",

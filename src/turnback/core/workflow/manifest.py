@@ -109,6 +109,19 @@ def operators_in(bucket: bytes) -> list[str]:
     return _addresses(bucket) if _is(bucket, _BUCKET) else []
 
 
+def named_by(blob: bytes) -> tuple[list[bytes], list[bytes]]:
+    """The addresses, as bytes, that a blob names: of manifests, and of values.
+
+    A value names nothing, and neither does a manifest that is not whole.
+    """
+    names = [blob[i : i + _SIZE] for i in range(1, len(blob), _SIZE)]
+    if _is(blob, _BUCKET):
+        return [], names
+    if not parts(blob):
+        return [], []
+    return names[:BUCKETS], [name for name in names[BUCKETS:] if name != _ABSENT]
+
+
 def split_top(top: bytes) -> tuple[list[str], dict[str, str]]:
     """A whole top blob's buckets in order, and its sections by name. Raises `ValueError`."""
     if not parts(top):

@@ -1,0 +1,45 @@
+"""What is left of purged records: where they were and what they were called, nothing they said.
+
+`purged_records` tells a step that was purged from one that never was. `erased_at` is set when a
+purge or a sweep has removed everything that it is to remove. `sessions` may be large and in use, so
+its index is made concurrently, in a statement that can be run again where it was cut off.
+
+Revision ID: 0008
+Revises: 0007
+"""
+
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+branch_labels = None
+depends_on = None
+
+DELETED = """create index concurrently sessions_deleted on sessions (root_id, deleted_at)
+where deleted_at is not null"""
+
+TABLE = """
+create table purged_records (
+    root_id uuid not null,
+    branch_id uuid not null,
+    seq integer not null,
+    id uuid not null,
+    turn_id uuid not null,
+    turn_index integer not null,
+    primary key (root_id, branch_id, seq)
+)
+"""
+
+
+def upgrade() -> None:
+    with op.get_context().autocommit_block():
+        op.execute("alter table sessions add column if not exists erased_at timestamptz")
+        op.execute("drop index concurrently if exists sessions_deleted")
+        op.execute(DELETED)
+    op.execute(TABLE)
+
+
+def downgrade() -> None:
+    op.execute("drop table purged_records")
+    op.execute("drop index sessions_deleted")
+    op.execute("alter table sessions drop column erased_at")

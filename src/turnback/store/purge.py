@@ -1,0 +1,185 @@
+"""Purging: what a deleted session has said, removed for good; explicit, logged (lineage.md 7).
+
+A purge begins with one transaction, from which on nothing of the session is shown to anybody: it
+marks the session, raises the family's epoch, and counts the revision of every living descendant on,
+with all that they were told forgotten, so that whoever holds one in memory reads it again and no
+command that was decided before takes effect. Then everything goes in batches, each a transaction of
+its own; one that was cut off is gone on with by the next purge or sweep.
+
+Branches and lineage stay, and a record's place and name (`purged_records`): by them a descendant
+knows what is missing, and that it was purged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from turnback.core.attachments import UNNAMED
+from turnback.core.errors import NotDeleted, SessionNotFound
+from turnback.failpoints import hit
+from turnback.store.blob_sweep import BlobSweep
+from turnback.store.database import Database
+from turnback.store.rows import SessionKey
+
+log = structlog.get_logger()
+
+LOCK_FAMILY = "select from families where root_id = $1::uuid for update"
+
+SESSION = """select deleted_at, purged_at, erased_at from sessions
+where root_id = $1::uuid and id = $2::uuid"""
+
+LOCK = """select id from sessions where root_id = $1::uuid and (id = $2::uuid or deleted_at is null
+    and id in (select session_id from session_lineage
+        where root_id = $1::uuid and $2::uuid = any(sources)))
+order by id for update"""
+"""The session and the living ones that inherit of it, in the order in which all lock them."""
+
+CLOSE = """update sessions set purged_at = clock_timestamp(), name = '', pending_action = null
+where root_id = $1::uuid and id = any($2::uuid[]) and purged_at is null"""
+
+RAISE_EPOCH = "update families set family_epoch = family_epoch + 1 where root_id = $1::uuid"
+
+COUNT_ON = """update sessions set revision = revision + 1, events_floor = revision + 1
+where root_id = $1::uuid and id = any($2::uuid[])"""
+
+_COUNTS = "select (select count(*) from batch) as found, (select count(*) from gone) as removed"
+
+RECORDS = f"""with batch as (
+    select r.branch_id, r.seq from branches b
+    join records r on r.root_id = $1::uuid and r.branch_id = b.id
+    where b.root_id = $1::uuid and b.session_id = any($2::uuid[]) limit $3::bigint),
+gone as (
+    delete from records r using batch where r.root_id = $1::uuid
+        and r.branch_id = batch.branch_id and r.seq = batch.seq
+    returning r.branch_id, r.seq, r.id, r.turn_id),
+kept as (
+    insert into purged_records (root_id, branch_id, seq, id, turn_id, turn_index)
+    select $1::uuid, g.branch_id, g.seq, g.id, g.turn_id, coalesce(t.effective_index, 0)
+    from gone g left join turns t on t.root_id = $1::uuid and t.id = g.turn_id
+    on conflict do nothing),
+unreferred as (
+    delete from attachment_refs a using gone where a.root_id = $1::uuid
+        and a.branch_id = gone.branch_id and a.seq = gone.seq)
+{_COUNTS}"""
+
+_OF = "root_id = $1::uuid and session_id = any($2::uuid[])"
+
+ATTACHMENTS = f"""with batch as (
+    select id from attachments where {_OF}
+        and (deleted_at is null or name <> '{UNNAMED}') limit $3::bigint),
+gone as (
+    update attachments a set deleted_at = coalesce(a.deleted_at, clock_timestamp()),
+        name = '{UNNAMED}'
+    from batch where a.root_id = $1::uuid and a.id = batch.id returning 1)
+{_COUNTS}"""
+
+BRANCHES = f"select exists (select from branches where {_OF})"
+"""Whether they ever had a record."""
+
+ERASED = """update sessions set erased_at = clock_timestamp()
+where root_id = $1::uuid and id = any($2::uuid[]) and erased_at is null"""
+
+
+def rows_of(table: str, key: str) -> str:
+    """SQL: remove a batch of the sessions' rows in a table whose key, after the root, is `key`."""
+    return f"""with batch as (select {key} from {table} where {_OF} limit $3::bigint),
+gone as (
+    delete from {table} t using batch where t.root_id = $1::uuid
+        and ({", ".join(f"t.{k}" for k in key.split(", "))})
+        = ({", ".join(f"batch.{k}" for k in key.split(", "))})
+    returning 1)
+{_COUNTS}"""
+
+
+STAGES = {
+    "records": RECORDS,
+    "turns": rows_of("turns", "id"),
+    "events": rows_of("session_events", "session_id, event_seq"),
+    "requests": rows_of("session_requests", "session_id, principal, request_id"),
+    "redo": rows_of("session_redo", "session_id, n"),
+    "leases": rows_of("run_leases", "session_id"),
+    "attachments": ATTACHMENTS,
+}
+"""What is removed of a session, in this order: records know their turns by the rows of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """How many rows a purge has removed, or blanked; of blobs, those that nothing else reaches."""
+
+    records: int
+    turns: int
+    events: int
+    requests: int
+    attachments: int
+    blobs: int
+
+
+class Purge:
+    """Carries out purges, in batches of `batch` rows."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self._blobs = BlobSweep(database)
+
+    async def close(self, key: SessionKey) -> list[str]:
+        """Begin: nothing of the session is shown from now on. Who inherits of it, if it is new.
+
+        Raises `SessionNotFound`, `NotDeleted`, `DatabaseUnavailable`.
+        """
+        async with self._db.connection(writes=True) as connection, connection.transaction():
+            await connection.execute(LOCK_FAMILY, key.root_id)
+            rows = await connection.fetch(LOCK, key.root_id, key.id)
+            row = await connection.fetchrow(SESSION, key.root_id, key.id)
+            if row is None:
+                raise SessionNotFound("Agent not found")
+            if row["deleted_at"] is None:
+                raise NotDeleted("Only a deleted session can be purged; delete it first")
+            hit("purge.close")
+            if row["purged_at"] is not None:
+                return []
+            descendants = [row["id"] for row in rows if row["id"] != key.id]
+            await connection.execute(CLOSE, key.root_id, [key.id])
+            await connection.execute(RAISE_EPOCH, key.root_id)
+            await connection.execute(COUNT_ON, key.root_id, descendants)
+        log.info("session purged", session=key.id, descendants=len(descendants))
+        return descendants
+
+    async def erase(self, root_id: str, ids: Sequence[str], *, batch: int) -> Erased:
+        """Remove what these closed sessions have said. Raises `DatabaseUnavailable`."""
+        counts: dict[str, int] = {}
+        for stage, text in STAGES.items():
+            counts[stage] = await self.in_batches(text, root_id, ids, batch, at=stage)
+        async with self._db.connection() as connection:
+            had_records: bool = await connection.fetchval(BRANCHES, root_id, ids)
+        blobs = await self._blobs.run(root_id, batch=batch) if had_records else 0
+        hit("erase.end")
+        async with self._db.connection(writes=True) as connection:
+            await connection.execute(ERASED, root_id, ids)
+        return Erased(
+            records=counts["records"],
+            turns=counts["turns"],
+            events=counts["events"],
+            requests=counts["requests"],
+            attachments=counts["attachments"],
+            blobs=blobs,
+        )
+
+    async def in_batches(
+        self, text: str, root_id: str, ids: Sequence[str], batch: int, *, at: str
+    ) -> int:
+        """Run a statement that removes a batch until it finds no more; how many it has removed.
+
+        What another process removes meanwhile was found, and is not counted.
+        """
+        removed = 0
+        while True:
+            hit(f"erase.{at}")
+            async with self._db.connection(writes=True) as connection:
+                [row] = await connection.fetch(text, root_id, ids, batch)
+            removed += int(row["removed"])
+            if row["found"] < batch:
+                return removed

@@ -1,0 +1,223 @@
+"""Purging against a real PostgreSQL: what goes, what stays, and what its forks still are."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from stored import NOW, Story, tree_of
+
+from turnback.core.errors import (
+    HistoryPurged,
+    NotDeleted,
+    SessionNotFound,
+    TurnbackError,
+    UnknownStep,
+    UnknownTurn,
+)
+from turnback.core.lineage import Boundary, Fork, Side
+from turnback.core.principal import LOCAL, service_of
+from turnback.core.tree import EndReason, NewIds
+from turnback.store.check import examine
+from turnback.store.dao import Dao
+from turnback.store.database import Database
+from turnback.store.ids import new_id
+from turnback.store.purge import Erased
+
+BATCH = 3
+STRANGER = service_of("elsewhere")
+
+
+@pytest.fixture
+async def database(fresh_database: str) -> AsyncIterator[Database]:
+    database = await Database.open(fresh_database, size=8, connect_timeout=5, statement_timeout=10)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def dao(database: Database) -> Dao:
+    return Dao(database, node_id=new_id(), max_redo_depth=3, directory_cache=100)
+
+
+async def fork(dao: Dao, story: Story, turn: str | None, side: Side = Side.AFTER) -> str:
+    boundary = None if turn is None else Boundary(turn, side)
+    asked = Fork(story.key.id, new_id(), boundary)
+    await dao.fork(LOCAL, asked, now=NOW, max_depth=128)
+    return asked.child_id
+
+
+async def purged(dao: Dao, story: Story) -> Erased:
+    await story.delete()
+    return await dao.purge(LOCAL, story.key.id, batch=BATCH)
+
+
+async def rows(database: Database, table: str, root_id: str) -> int:
+    text = f"select count(*) from {table} where root_id = $1::uuid"
+    return int(await database.run(lambda c: c.fetchval(text, root_id)))
+
+
+async def wrong(database: Database) -> list[str]:
+    """What the nightly check finds."""
+    return [finding.proves async for finding in examine(database) if finding.wrong]
+
+
+async def test_a_purge_leaves_nothing_of_what_a_session_without_forks_has_said(
+    dao: Dao, database: Database
+) -> None:
+    story = await Story.begin(dao)
+    for n in range(4):
+        await story.prompt(f"one {n}", f"two {n}")
+    erased = await purged(dao, story)
+    assert (erased.records, erased.turns) == (12, 4)
+    for table in ("records", "turns", "session_events", "session_requests", "blobs"):
+        assert await rows(database, table, story.key.root_id) == 0
+    assert await wrong(database) == []
+
+
+async def test_a_living_session_is_not_purged(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    await story.prompt("one")
+    with pytest.raises(NotDeleted):
+        await dao.purge(LOCAL, story.key.id, batch=BATCH)
+    assert story.visible() == (await Story.of(dao, story.key.id)).visible()
+
+
+async def test_another_projects_session_and_none_are_refused_alike(dao: Dao) -> None:
+    story = await Story.begin(dao)
+    await story.delete()
+    told = set()
+    for id_, who in ((story.key.id, STRANGER), (new_id(), LOCAL), ("nothing", LOCAL)):
+        with pytest.raises(SessionNotFound) as refused:
+            await dao.purge(who, id_, batch=BATCH)
+        told.add(refused.value.message)
+    assert len(told) == 1
+
+
+async def test_a_fork_goes_on_without_what_was_purged_of_its_beginning(
+    dao: Dao, database: Database
+) -> None:
+    parent = await Story.begin(dao)
+    first, second = await parent.prompt("one", "two"), await parent.prompt("three")
+    lost = parent.visible()
+    child = await Story.of(dao, await fork(dao, parent, second))
+    own = [await child.prompt("four"), await child.prompt("five", "six")]
+    before = await dao.load(LOCAL, child.key.id)
+    await purged(dao, parent)
+    after = await dao.load(LOCAL, child.key.id, since=before.row.revision)
+    assert after.since is None, "what was told before counts as forgotten"
+    assert set(after.purged) == set(lost)
+    tree = tree_of(after)
+    assert [step.id for step in tree.remaining_path()] == child.visible_of(own)[::-1]
+    for step_id in lost:
+        for asked in (tree.step, tree.checkout, tree.revert_step):
+            with pytest.raises(HistoryPurged):
+                asked(step_id)
+    for turn_id in (first, second):
+        with pytest.raises(HistoryPurged):
+            tree.revert(turn_id)
+    with pytest.raises(HistoryPurged):
+        tree.revert(own[0])
+    with pytest.raises(UnknownStep):
+        tree.step(new_id())
+    with pytest.raises(UnknownTurn):
+        tree.turn(new_id())
+    assert await wrong(database) == []
+    child = await Story.of(dao, child.key.id)
+    await child.prompt("seven")
+    await child.move(child.tree.revert(own[1]))
+    await child.move(child.tree.checkout("step-initial"))
+    await child.prompt("eight")
+    assert len(child.visible()) == 2
+    assert await wrong(database) == []
+
+
+async def test_a_fork_whose_head_was_purged_goes_on_from_its_workflow(
+    dao: Dao, database: Database
+) -> None:
+    parent = await Story.begin(dao)
+    turns = [await parent.prompt("one"), await parent.prompt("two"), await parent.prompt("three")]
+    newborn = await fork(dao, parent, turns[1])
+    reverted = await Story.of(dao, await fork(dao, parent, turns[2]))
+    await reverted.move(reverted.tree.revert(turns[1]))
+    kept = {
+        id_: (await dao.session(LOCAL, id_)).workflow_hash for id_ in (newborn, reverted.key.id)
+    }
+    await purged(dao, parent)
+    for id_, inherited in ((newborn, 2), (reverted.key.id, 1)):
+        child = await Story.of(dao, id_)
+        assert child.tree.workflow == kept[id_]
+        await dao.workflow(LOCAL, child.key, kept[id_])
+        turn = await child.prompt("four")
+        assert child.tree.turns[turn].effective_index == inherited
+        again = await Story.of(dao, id_)
+        assert [s.id for s in again.tree.remaining_path()] == child.visible_of([turn])[::-1]
+        with pytest.raises(HistoryPurged):
+            again.tree.redo() if again.tree.can_redo else again.tree.revert(turn)
+    assert await wrong(database) == []
+
+
+async def test_a_fork_with_a_boundary_in_what_was_purged_is_refused_and_one_after_it_is_made(
+    dao: Dao,
+) -> None:
+    parent = await Story.begin(dao)
+    first, second = await parent.prompt("one"), await parent.prompt("two")
+    newborn = await fork(dao, parent, second)
+    child = await Story.of(dao, await fork(dao, parent, second))
+    own = [await child.prompt("three"), await child.prompt("four")]
+    await purged(dao, parent)
+    for turn, side in (
+        (first, Side.BEFORE), (first, Side.AFTER), (second, Side.BEFORE), (second, Side.AFTER),
+        (own[0], Side.BEFORE),
+    ):  # fmt: skip
+        with pytest.raises(HistoryPurged):
+            await fork(dao, child, turn, side)
+    with pytest.raises(HistoryPurged):
+        await fork(dao, await Story.of(dao, newborn), None)
+    for turn, side in ((own[0], Side.AFTER), (own[1], Side.BEFORE), (own[1], Side.AFTER)):
+        grandchild = await Story.of(dao, await fork(dao, child, turn, side))
+        with pytest.raises(HistoryPurged):
+            list(grandchild.tree.path())
+        made = await grandchild.prompt("five")
+        assert made in grandchild.tree.turns
+    with pytest.raises(TurnbackError) as unknown:
+        await fork(dao, child, new_id())
+    assert unknown.value.code == "not_on_path"
+
+
+async def test_what_others_of_the_family_need_stays(dao: Dao, database: Database) -> None:
+    root = await Story.begin(dao)
+    first = await root.prompt("one")
+    middle = await Story.of(dao, await fork(dao, root, first))
+    second = await middle.prompt("two")
+    child = await Story.of(dao, await fork(dao, middle, second))
+    await child.prompt("two", "three")  # the first of which is as one that goes
+    await purged(dao, middle)
+    tree = tree_of(await dao.load(LOCAL, child.key.id))
+    for step in tree.steps.values():
+        await dao.workflow(LOCAL, child.key, step.after)
+    assert [step.seq for step in tree.steps.values()] == [1, 2, 5, 6, 7]
+    assert (await Story.of(dao, root.key.id)).visible() == root.visible()
+    assert await wrong(database) == []
+
+
+async def test_a_command_that_was_decided_before_a_purge_does_not_take_effect(dao: Dao) -> None:
+    parent = await Story.begin(dao)
+    first = await parent.prompt("one")
+    child = await Story.of(dao, await fork(dao, parent, first))
+    await child.prompt("two")
+    await purged(dao, parent)
+    with pytest.raises(AssertionError, match="the guard holds"):
+        await child.move(child.tree.revert(first))
+
+
+async def test_a_run_under_way_in_a_fork_goes_on_through_a_purge(dao: Dao) -> None:
+    parent = await Story.begin(dao)
+    first = await parent.prompt("one")
+    child = await Story.of(dao, await fork(dao, parent, first))
+    turn = await child.prompt()
+    await purged(dao, parent)
+    await child.answer("two", EndReason.COMPLETE)
+    again = await Story.of(dao, child.key.id)
+    assert [step.turn_id for step in again.tree.remaining_path()] == [turn, turn]
+    assert again.tree.prompt(NewIds(new_id(), new_id(), new_id()), by="local")
