@@ -215,7 +215,7 @@ def test_sessions_outlive_a_downgrade_and_an_upgrade_without_their_rights(
         assert "project_id, visibility, ((archived_at IS NOT NULL)), id" in str(
             ask(blank_database, columns)
         )
-        assert ask(blank_database, indexes) == 4
+        assert ask(blank_database, indexes) == 5
         ask(blank_database, "update sessions set visibility = 'private'")
         ask(blank_database, "insert into principals values ('ann')")
         ask(blank_database, "insert into roles values ('local', 'ann', 'owner')")
