@@ -118,10 +118,17 @@ async def ask(server: Server, method: str, path: str, session: str, step: str) -
     params = {"from": step, "to": step} if path.endswith("/diff") else None
     if path.endswith("/revert-preview"):
         params = {"step_id": step}
-    if path.endswith("/attachments"):
-        params = {"name": "x"} if method == "POST" else None
+    if (method, path.rpartition("/")[2]) == ("POST", "attachments"):
+        params = {"name": "x"}
     if method == "GET":
         return await server.http.get(url, params=params)
     put = b'{"rights": ["read"]}' if "/grants/" in path else b"{}"
-    content = {"PUT": put, "DELETE": b"", "PATCH": b"{}"}.get(method, json.dumps(STOP).encode())
-    return await server.http.request(method, url, content=content, headers={"if-match": '"x"'})
+    bodies: dict[str, Any] = {
+        "commands": STOP,
+        **{key: {"claim_id": "x"} for key in ("claim", "release")},
+    }
+    post = json.dumps(bodies.get(path.rpartition("/")[2], {})).encode()
+    content = {"PUT": put, "DELETE": b"", "PATCH": b"{}", "POST": post}[method]
+    return await server.http.request(
+        method, url, params=params, content=content, headers={"if-match": '"x"'}
+    )
