@@ -121,7 +121,7 @@ ROWS = [
     Row("POST /sessions", "create", 201, body={}),
     Row("POST /api/agents", "create", 200, body={}),
     Row("GET /keys", "administer"),
-    Row("POST /keys", "administer", 201, body={"principal": "bob"}),
+    Row("POST /keys", "administer", 201, body={"principal": "bob", "role": "viewer"}),
     Row("DELETE /keys/{key_id}", "administer", "unknown_key"),
     Row("GET /roles", "administer"),
     Row("PUT /roles/{principal_id}", "administer", body={"role": "viewer"}),
