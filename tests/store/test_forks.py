@@ -15,12 +15,13 @@ from stored import NOW, Story
 from turnback.core import errors
 from turnback.core.lineage import ROOT, Boundary, Fork, Side
 from turnback.core.pending import PendingMode
-from turnback.core.principal import LOCAL
+from turnback.core.principal import LOCAL, Right, Visibility, service_of
 from turnback.core.tree import EndReason
 from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.forks import Forked
 from turnback.store.ids import new_id
+from turnback.store.rows import Grant
 
 DEPTH = 128
 
@@ -390,11 +391,12 @@ async def whole(dao: Dao, session_id: str) -> list[str]:
     return told
 
 
+@pytest.mark.lineage(10)
 async def test_a_prefix_that_has_parted_often_is_loaded_whole_and_by_few_statements(
     dao: Dao, database: Database
 ) -> None:
     story = await Story.begin(dao)
-    for _ in range(200):
+    for _ in range(250):  # all of one instant
         await story.edit()
         await story.move(story.tree.revert(await story.edit()))
     await forked(dao, asked := asked_of(story))
@@ -404,5 +406,43 @@ async def test_a_prefix_that_has_parted_often_is_loaded_whole_and_by_few_stateme
     assert {id_: story.tree.branches[id_] for id_ in on_path} == child.tree.branches
     turn = await child.edit()
     branch = child.tree.branches[child.tree.turns[turn].first.branch_id or ""]
-    assert branch.segment_count == 201
+    assert branch.segment_count == 251
     assert await whole(dao, asked.child_id) == child.visible()
+
+
+@pytest.mark.parametrize("visibility", Visibility)
+async def test_a_fork_is_no_more_open_than_its_parent_and_keeps_the_forkers_own_grants(
+    dao: Dao, visibility: Visibility
+) -> None:
+    make = dao.identities.make_key
+    people = {}
+    for name in ("ann", "bob", "eve"):
+        _, text = await make(service_of("local"), name, name="", role=None, expires_at=None)
+        people[name] = await dao.identities.by_key(text)
+    story = await Story.begin(dao)
+    asked = asked_of(story, await story.prompt("one"))
+    every = frozenset({Right.READ, Right.RUN, Right.FORK})
+    grants = {"ann": every - {Right.RUN}, "bob": every, "eve": every - {Right.FORK}}
+    for name, rights in grants.items():
+        await story.change(grant=Grant(name, rights))
+    await story.change(visibility=visibility)
+    made = await dao.fork(people["ann"], asked, now=NOW, max_depth=DEPTH)
+    assert made.is_new
+    row = await dao.session(LOCAL, asked.child_id)
+    assert (row.owner, row.visibility) == ("ann", visibility)
+    assert await dao.access.rights(people["ann"], row.key) == grants["ann"]
+    assert await dao.access.rights(people["bob"], row.key) == frozenset()
+    with pytest.raises(errors.NotAllowed):
+        await dao.fork(people["eve"], asked_of(story), now=NOW, max_depth=DEPTH)
+    with pytest.raises(errors.LineageConflict):
+        await dao.fork(people["bob"], asked, now=NOW, max_depth=DEPTH)
+    await story.change(grant=Grant("ann", frozenset()))
+    assert await dao.access.rights(people["ann"], row.key) == frozenset()
+    for child_id in (asked.child_id, new_id()):
+        with pytest.raises(errors.SessionNotFound):
+            await dao.fork(
+                people["bob" if child_id == asked.child_id else "ann"],
+                replace(asked, source_id=new_id(), child_id=child_id),
+                now=NOW,
+                max_depth=DEPTH,
+            )

@@ -195,6 +195,28 @@ def test_sessions_outlive_a_downgrade_and_an_upgrade_without_their_settings(
         assert ask(blank_database, settings.format(session)) is None
 
 
+def test_a_downgrade_is_refused_while_there_are_forks(blank_database: str) -> None:
+    migrate(blank_database)
+    ask(
+        blank_database,
+        """insert into session_lineage (root_id, session_id, parent_id, inherited_turn_count,
+        cutoff_seq, depth, sources, fingerprint)
+        select a, b, a, 0, 0, 1, '{}', '' from (select gen_random_uuid() as a,
+        gen_random_uuid() as b)""",
+    )
+    made = ask(blank_database, TABLES)
+    refused = "cannot be taken back: there are forks, which cannot be read without their lineage"
+    assert refused in alembic(ROOT, "downgrade", "0005", url=blank_database, fails=True)
+    assert ask(blank_database, "select count(*) from session_lineage") == 1
+    ask(blank_database, "delete from session_lineage")
+    for _ in range(2):
+        alembic(ROOT, "downgrade", "0005", url=blank_database)
+        assert ask(blank_database, "select to_regclass('session_lineage')") is None
+        migrate(blank_database)
+        assert ask(blank_database, TABLES) == made
+    assert "there are forks" in alembic(ROOT, "downgrade", "0006:0005", "--sql")
+
+
 def test_sessions_outlive_a_downgrade_and_an_upgrade_without_their_rights(
     blank_database: str,
 ) -> None:
@@ -337,8 +359,11 @@ def refused_by_alembic(*arguments: str, url: str) -> str:
     return done.stderr
 
 
-def alembic(folder: Path, *arguments: str, url: str | None = None) -> str:
-    """What plain `alembic` prints, run in `folder` with the checkout's `alembic.ini`."""
+def alembic(folder: Path, *arguments: str, url: str | None = None, fails: bool = False) -> str:
+    """What plain `alembic` prints, run in `folder` with the checkout's `alembic.ini`.
+
+    Where it `fails`, as it must then, what it says of that.
+    """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("TURNBACK_")}
     done = subprocess.run(
         [sys.executable, "-m", "alembic", "-c", str(ROOT / "alembic.ini"), *arguments],
@@ -348,8 +373,8 @@ def alembic(folder: Path, *arguments: str, url: str | None = None) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert (done.returncode != 0) is fails, done.stderr
+    return done.stderr if fails else done.stdout
 
 
 def ask(url: str, query: str) -> object:

@@ -97,11 +97,10 @@ class Story:
         """A revert, a redo or a checkout, as the tree has said."""
         await self._commit(Idle(self.revision), events)
 
-    async def change(self, *, archived: bool | None = None, deleted: bool = False) -> None:
-        """Archived, unarchived or deleted."""
-        told = SessionChanged("deleted" if deleted else "archived", archived=archived)
-        change = SessionChange(archived=archived, deleted=deleted)
-        await self._commit(Alive(), (), change=change, notices=(told,))
+    async def change(self, **change: Any) -> None:
+        """The session's own columns, as `SessionChange` names them."""
+        told = SessionChanged(next(iter(change)))
+        await self._commit(Alive(), (), change=SessionChange(**change), notices=(told,))
 
     def visible(self) -> list[str]:
         """The ids of the steps on the path to HEAD, oldest first."""
