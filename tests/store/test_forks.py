@@ -13,7 +13,7 @@ import pytest
 from stored import NOW, Story
 
 from turnback.core import errors
-from turnback.core.lineage import ROOT, Boundary, Fork, Side
+from turnback.core.lineage import ROOT, Boundary, Branch, Fork, Position, Side, branch_off
 from turnback.core.pending import PendingMode
 from turnback.core.principal import LOCAL, Right, Visibility, service_of
 from turnback.core.tree import EndReason
@@ -446,3 +446,58 @@ async def test_a_fork_is_no_more_open_than_its_parent_and_keeps_the_forkers_own_
                 now=NOW,
                 max_depth=DEPTH,
             )
+
+
+@pytest.mark.soak
+async def test_a_prefix_at_the_limit_of_segments_is_forked_loaded_and_gone_on_from(
+    dao: Dao, database: Database
+) -> None:
+    story = await Story.begin(dao)
+    await parted(database, story.key.root_id, times=100_000)
+    async with asyncio.timeout(60):
+        await forked(dao, asked := Fork(story.key.id, new_id()))
+        child = await Story.of(dao, asked.child_id)
+        assert [step.seq for step in child.tree.path()] == list(range(100_000, 0, -1))
+        middle = list(child.tree.steps)[50_000]
+        await child.move(child.tree.checkout(middle))
+        await child.edit()
+        assert len(await whole(dao, asked.child_id)) == 50_002
+
+
+async def parted(database: Database, root: str, *, times: int) -> None:
+    """A session whose line parts with each of its edits, as rows written at once."""
+    rows: dict[str, Branch] = {}
+    head, records, turns = ROOT, [], []
+    for n in range(times):
+        branch = branch_off(rows, head, branch_id=new_id(), session_id=root)
+        rows[branch.id] = branch
+        step, turn, before = new_id(), new_id(), None if head == ROOT else head.step_id
+        head = Position(branch.id, n + 1, step)
+        records.append((root, root, branch.id, n + 1, step, turn, 0, "user", before, b"", b"",
+                        "complete", n + 1, "local", NOW, '{"content":"x"}'))  # fmt: skip
+        turns.append((root, root, turn, "edit", "complete", branch.id, n + 1, step, n + 1, n,
+                      "local", NOW, NOW))  # fmt: skip
+    branches = (
+        (root, b.id, root, b.cutoff.branch_id, b.cutoff.seq,
+         None if b.cutoff == ROOT else b.cutoff.step_id, [s.source for s in b.segments],
+         [s.lo for s in b.segments], [s.hi for s in b.segments], b.below, b.segment_count)
+        for b in rows.values()
+    )  # fmt: skip
+    async with database.connection() as c:
+        for table, columns, values in (
+            ("branches", "root_id id session_id cutoff_branch cutoff_seq cutoff_step src lo hi "
+             "below segment_count", branches),
+            ("records", "root_id session_id branch_id seq id turn_id step_index role parent_id "
+             "before_hash after_hash end_reason event_seq principal created_at payload", records),
+            ("turns", "root_id session_id id kind status first_branch first_seq first_step "
+             "last_seq effective_index principal created_at sealed_at", turns),
+        ):  # fmt: skip
+            names = columns.split()
+            marks = ", ".join(f"${at}" for at in range(1, len(names) + 1))
+            text = f"insert into {table} ({', '.join(names)}) values ({marks})"
+            await c.executemany(text, list(values))
+        await c.execute("analyze")
+        await c.execute(
+            "update sessions set head_branch = $2, head_seq = $3, head_step = $4 where id = $1",
+            root, head.branch_id, head.seq, head.step_id,
+        )  # fmt: skip
