@@ -47,8 +47,8 @@ Time = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_written)]
 class CreateKey(Body):
     """A key for a principal, who need not have been heard of before.
 
-    `role` becomes the principal's in the project; null: it has none, only grants; left out: as it
-    is. `name` says what the key is for. Without `expires_at` it is good until it is revoked.
+    `role` becomes the principal's in the project; null: it has none, only grants; left out: it
+    stays, where there is one. `name` says what the key is for. Without `expires_at` it is good until it is revoked.
     """
 
     principal: Member
