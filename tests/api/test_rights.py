@@ -165,7 +165,8 @@ ROWS = [
     Row(f"DELETE {S}", "manage", 204, uses_up=True),
     Row(f"DELETE {A}", "manage", 200, uses_up=True),
 ]
-ASKED_OTHERWISE = {"POST /sign-in", f"WS {S}/ws", f"WS {A}/react"}
+PURGE = Row(f"POST {S}/purge", "administer")
+ASKED_OTHERWISE = {"POST /sign-in", PURGE.route, f"WS {S}/ws", f"WS {A}/react"}
 """These have tests of their own below."""
 
 
@@ -273,6 +274,26 @@ async def test_everyone_may_with_a_session_what_the_table_says(world: World, row
                 assert said["data"] == {"right": row.needs}, where
             else:
                 assert told(answer) == told(nothing), where
+
+
+async def test_a_deleted_session_is_purged_by_who_owns_its_project_alone(world: World) -> None:
+    for who in EVERYONE:
+        nothing = await PURGE.ask(world, who, world.made["missing"])
+        for kind in KINDS:
+            answer = await PURGE.ask(world, who, world.made[kind])
+            if who != "owner" or kind == "missing":
+                assert told(answer) == told(nothing), (who, kind)
+            elif kind == "deleted":
+                assert answer.status_code == 200, answer.text
+                await world.renew(kind)
+            else:
+                problem(answer, 409, "not_deleted")
+        if who in DEAD:
+            refused(nothing, 401, "unauthenticated")
+        elif ROLES.get(who) is ProjectRole.OWNER:
+            refused(nothing, 404, "session_not_found")
+        else:
+            assert refused(nothing, 403, "not_allowed")["data"] == {"right": "administer"}
 
 
 def answered(answer: httpx.Response, expected: int | str) -> bool:

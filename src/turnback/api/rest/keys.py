@@ -48,7 +48,8 @@ class CreateKey(Body):
     """A key for a principal, who need not have been heard of before.
 
     `role` becomes the principal's in the project; null: it has none, only grants; left out: it
-    stays, where there is one. `name` says what the key is for. Without `expires_at` it is good until it is revoked.
+    stays, where there is one. `name` says what the key is for. Without `expires_at` it is good
+    until it is revoked.
     """
 
     principal: Member
