@@ -27,6 +27,7 @@ from turnback.core.workflow import EMPTY
 from turnback.store.attachments import AttachmentRow, Room
 from turnback.store.dao import Dao
 from turnback.store.database import Database
+from turnback.store.files import Received
 from turnback.store.ids import new_id
 from turnback.store.rows import Idle, SessionKey
 
@@ -279,6 +280,25 @@ async def test_a_sweep_takes_what_nothing_refers_to_and_only_that(
         await content(dao, story.key.id, file.id)
     with pytest.raises(AttachmentGone):
         await content(dao, gone.key.id, unread.id)
+
+
+async def test_a_sweep_in_the_middle_of_an_upload_of_the_same_bytes_leaves_its_file(
+    dao: Dao, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = await Story.begin(dao)
+    file = await attach(dao, story.key, b"same")
+    await dao.attachments.remove(LOCAL, story.key, file.id)
+    keep, sweeps = dao.attachments.files.keep, []
+
+    async def keep_and_sweep(received: Received, project_id: str) -> None:
+        await keep(received, project_id)
+        sweeps.append(asyncio.create_task(sweep(dao)))
+        await asyncio.wait(sweeps, timeout=0.5)
+
+    monkeypatch.setattr(dao.attachments.files, "keep", keep_and_sweep)
+    again = await attach(dao, story.key, b"same")
+    assert await asyncio.gather(*sweeps) == [0]
+    assert await content(dao, story.key.id, again.id) == b"same"
 
 
 async def test_a_sweep_raced_against_uploads_of_the_same_bytes_loses_no_file(
