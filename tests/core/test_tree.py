@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tree_model import Model
 
 from turnback.core import errors, lineage
-from turnback.core.lineage import ROOT, ROOT_ID
+from turnback.core.lineage import ROOT, ROOT_ID, Stub
 from turnback.core.tree import (
     Cause,
     EndReason,
@@ -580,3 +580,53 @@ def test_a_tree_read_from_its_rows_equals_the_one_that_grew(rng: random.Random) 
         branches=grown.branches.values(), turns=grown.turns.values(), steps=grown.steps.values()
     )
     assert read == grown
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(0, 2**16))
+def test_a_childs_tree_holds_its_prefix_and_moves_in_it_as_its_parent_does(
+    seed: int, at: int
+) -> None:
+    chance, parent = random.Random(seed), Driver()
+    for _ in range(chance.randrange(1, 25)):
+        act = chance.randrange(4)
+        if act == 0 and parent.visible():
+            parent.do("revert_step", chance.choice(parent.visible()))
+        elif act == 1 and parent.tree.steps:
+            parent.do("checkout", chance.choice(list(parent.tree.steps)))
+        elif act == 2:
+            parent.edit(f"wf-{seed}-{_}")
+        else:
+            parent.prompt(f"wf-{seed}-{_}", f"wf-{seed}-{_}-2")
+    prefix = list(parent.tree.path())[::-1][: at % (len(parent.visible()) + 1)]
+    held, cutoff = parent.tree, prefix[-1].position if prefix else ROOT
+    child = Driver()
+    child.ids = parent.ids
+    child.tree = Tree("child", "wf-initial", head=cutoff)
+    child.tree.adopt(
+        branches=lineage.unfolded(
+            Stub(b.id, b.session_id, b.cutoff, b.below, b.segment_count)
+            for s in list(lineage.segments_at(held.branches, cutoff))[::-1]
+            for b in [held.branches[s.source]]
+        ),
+        turns=[held.turns[id_] for id_ in dict.fromkeys(step.turn_id for step in prefix)],
+        steps=prefix,
+    )
+    assert child.visible() == [step.id for step in prefix]
+    assert all(held.branches[id_] == branch for id_, branch in child.tree.branches.items())
+    for step in [ROOT_ID, *child.visible()]:
+        parent.do("checkout", step)
+        child.do("checkout", step)
+        assert child.visible() == parent.visible()
+        assert child.tree.workflow == parent.tree.workflow
+        turn = child.prompt("wf-own")
+        first = child.tree.steps[child.tree.turns[turn].first.step_id]
+        started = child.tree.branches[first.branch_id]
+        assert (started.session_id, started.cutoff.step_id) == ("child", step)
+        assert child.tree.turns[turn].effective_index == len(
+            {held.steps[id_].turn_id for id_ in parent.visible()}
+        )
+        child.do("revert", turn)
+        assert child.visible() == parent.visible()
+        child.do("redo")
+        assert child.visible()[:-2] == parent.visible()

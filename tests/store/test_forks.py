@@ -392,9 +392,7 @@ async def whole(dao: Dao, session_id: str) -> list[str]:
 
 
 @pytest.mark.lineage(10)
-async def test_a_prefix_that_has_parted_often_is_loaded_whole_and_by_few_statements(
-    dao: Dao, database: Database
-) -> None:
+async def test_a_prefix_that_has_parted_often_is_loaded_whole(dao: Dao, database: Database) -> None:
     story = await Story.begin(dao)
     for _ in range(250):  # all of one instant
         await story.edit()
