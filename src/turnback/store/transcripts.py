@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import asyncpg
 
-from turnback.core.errors import HistoryMissing, SessionNotFound
+from turnback.core.errors import BadCursor, HistoryMissing, HistoryPurged, SessionNotFound
 from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.principal import Principal
 from turnback.store.database import Database
@@ -24,28 +24,56 @@ STATE = """select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_e
 from sessions s join families f on f.root_id = s.root_id
 where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
 
-_CUTOFF = """(select {} from session_lineage
-    where root_id = $1::uuid and session_id = $2::uuid)"""
-_INHERITED = segments(
-    branch=_CUTOFF.format("cutoff_branch"),
-    seq=_CUTOFF.format("cutoff_seq"),
-    after="$4::integer - 1",
-    until="$4::integer",
-)
+_HEAD = "(select {} from sessions where root_id = $1::uuid and id = $2::uuid)"
+_BRANCH = f"coalesce($3::uuid, {_HEAD.format('head_branch')})"
+_SEQ = f"coalesce($4::integer, {_HEAD.format('head_seq')})"
+_UNTIL = f"least({_SEQ}, $5::integer + $6::integer)"
 
-REACHABLE = f"""{_INHERITED}
-select r.id from records r
-join branches b on b.root_id = $1::uuid and b.id = r.branch_id
-where r.root_id = $1::uuid and r.branch_id = $3::uuid and r.seq = $4::integer
-    and (b.session_id = $2::uuid or exists (select from segments where src = r.branch_id
-        and $4::integer > lo and $4::integer <= hi))"""
+_LOST = """exists (select from segments g
+    join branches b on b.root_id = $1::uuid and b.id = g.src
+    join sessions o on o.root_id = $1::uuid and o.id = b.session_id
+    where o.purged_at is not null)"""
 
-_PAGE = segments(branch="$2::uuid", seq="$3::integer", after="$4::integer", until="$5::integer")
+PAGE = f"""{segments(branch=_BRANCH, seq=_SEQ, after="$5::integer", until=_UNTIL)},
+line(src, lo, hi, below, bound) as (
+    select b.src, b.lo, b.hi, b.below, l.cutoff_seq from session_lineage l
+    join branches b on b.root_id = $1::uuid and b.id = l.cutoff_branch
+    where l.root_id = $1::uuid and l.session_id = $2::uuid and $4::integer <= l.cutoff_seq
+    union all
+    select b.src, b.lo, b.hi, b.below, line.lo[1] from line
+    join branches b on b.root_id = $1::uuid and b.id = line.below and b.lo[1] < line.lo[1]
+    where line.lo[1] >= $4::integer)
+select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
+    $3::uuid is null or exists (
+        select from records r
+        join branches b on b.root_id = $1::uuid and b.id = r.branch_id and b.session_id = $2::uuid
+        where r.root_id = $1::uuid and r.branch_id = $3::uuid and r.seq = $4::integer)
+    or exists (
+        select from line cross join lateral unnest(line.src, line.lo, line.hi) k(src, lo, hi)
+        where k.src = $3::uuid and $4::integer > k.lo and $4::integer <= least(k.hi, line.bound))
+    as is_reachable,
+    f.family_epoch > 0 and {_LOST} as is_purged,
+    h.is_held,
+    case when h.is_held then (
+        select count(*) from segments g join records r on r.root_id = $1::uuid
+            and r.branch_id = g.src and r.seq > g.lo and r.seq <= g.hi) end as count,
+    case when not h.is_held then (
+        select string_agg(x.id::text, ' ' order by x.seq) from segments g cross join lateral (
+            select id, seq from records where root_id = $1::uuid and branch_id = g.src
+                and seq > g.lo and seq <= g.hi offset 0) x) end as ids
+from sessions s join families f on f.root_id = s.root_id
+cross join lateral (select ({_BRANCH} = $7::uuid and {_UNTIL} = $8::integer) is true) h(is_held)
+where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
+"""Where the session stands, and a page: of its HEAD, or of the one, `$3` and `$4`, that a listing
+began at, which must be reachable. The page that is held in memory, `$7` and `$8`, is counted only.
+"""
 
-PATH = f"""{_PAGE}
-select string_agg(x.id::text, ' ' order by x.seq) from segments g cross join lateral (
-    select id, seq from records where root_id = $1::uuid and branch_id = g.src
-        and seq > g.lo and seq <= g.hi offset 0) x"""
+_REST = segments(branch="$2::uuid", seq="$3::integer", after="$4::integer", until="$3::integer")
+
+LOST = f"""{_REST}
+select g.lo, g.hi from segments g join branches b on b.root_id = $1::uuid and b.id = g.src
+join sessions o on o.root_id = $1::uuid and o.id = b.session_id
+where o.purged_at is not null order by g.lo"""
 
 RECORDS = """select id, branch_id, seq, session_id, turn_id, step_index, role, parent_id,
     before_hash, after_hash, end_reason, principal, created_at, payload
@@ -59,7 +87,6 @@ _COUNTS = """count(distinct turn_id) as turns, count(*) as steps,
     coalesce(sum((payload -> 'usage' ->> 'outputTokens')::bigint), 0)::bigint as output_tokens,
     coalesce(sum((payload -> 'usage' ->> 'totalTokens')::bigint), 0)::bigint as total_tokens"""
 
-_HEAD = "(select {} from sessions where root_id = $1::uuid and id = $2::uuid)"
 _SHOWN = segments(
     branch=_HEAD.format("head_branch"),
     seq=_HEAD.format("head_seq"),
@@ -73,7 +100,9 @@ visible as (select {_COUNTS} from segments g cross join lateral (
         and branch_id = g.src and seq > g.lo and seq <= g.hi offset 0) x),
 spent as (select {_COUNTS} from records where root_id = $1::uuid and branch_id = any(
     array(select id from branches where root_id = $1::uuid and session_id = $2::uuid)))
-select s.head_step, s.revision, visible, spent from sessions s, visible, spent
+select s.head_step, s.head_seq, s.revision, visible, spent,
+    f.family_epoch > 0 and {_LOST} as is_purged
+from sessions s join families f on f.root_id = s.root_id cross join visible cross join spent
 where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
 
 
@@ -84,6 +113,37 @@ class TranscriptState:
     head: Position
     revision: int
     family_epoch: int
+
+
+class Place(NamedTuple):
+    """A record's key without its id.
+
+    Of the page that it ends: all pages that begin at the same place and end there are the same, for
+    what lies on the path to a record never changes.
+    """
+
+    branch_id: str | None
+    seq: int
+
+
+NOWHERE = (None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The steps with `after < seq <= until` on the path to `head`, and where the session stands.
+
+    `ids` is None where they are those of the page that the caller holds. Where some of them were
+    purged there are none, and `purged` are the places `(after, until)` of the first that were, from
+    `after` on.
+    """
+
+    state: TranscriptState
+    head: Place
+    after: int
+    until: int
+    ids: list[str] | None
+    purged: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,38 +181,56 @@ class Transcripts:
         row = await self._db.run(lambda c: c.fetchrow(STATE, key.root_id, key.id))
         if row is None:
             raise SessionNotFound("Agent not found")
-        head = Position(row["head_branch"], row["head_seq"], row["head_step"] or ROOT_ID)
-        return TranscriptState(head, row["revision"], row["family_epoch"])
+        return _state(row)
 
-    async def head(
-        self, principal: Principal, key: SessionKey, branch_id: str, seq: int
-    ) -> Position | None:
-        """The record at this place, as a HEAD; None where none is reachable from the session."""
-        del principal
-        args = (key.root_id, key.id, branch_id, seq)
-        step_id = await self._db.run(lambda c: c.fetchval(REACHABLE, *args))
-        return None if step_id is None else Position(branch_id, seq, step_id)
+    async def page(
+        self,
+        principal: Principal,
+        key: SessionKey,
+        *,
+        head: Place | None,
+        after: int,
+        limit: int,
+        held: Place | None,
+    ) -> Page:
+        """The session now, and the steps after the place `after` on the path to a HEAD.
 
-    async def path(
-        self, principal: Principal, key: SessionKey, head: Position, *, after: int, until: int
-    ) -> list[str]:
-        """The ids of the steps with `after < seq <= until` on the path to `head`, in order.
+        That is the session's own, or the one that a listing began at. `held` is where a page ends
+        that the caller has in memory, of the same `after`: its ids are not read again. One
+        statement, whatever the session's history and however deep a fork it is.
 
-        `until` is at most HEAD's own. Raises `HistoryMissing` where one of them is not there.
+        Raises `SessionNotFound`; `BadCursor` for a `head` that is not reachable; `HistoryMissing`.
         """
-        del principal
-        if after >= until:
-            return []
-        args = (key.root_id, head.branch_id, head.seq, after, until)
-        ids = (await self._db.run(lambda c: c.fetchval(PATH, *args)) or "").split()
-        if len(ids) != until - after:
+        del principal  # the key was given by `Dao.key`, which has asked
+        args = (key.root_id, key.id, *(head or NOWHERE), after, limit, *(held or NOWHERE))
+        row = await self._db.run(lambda c: c.fetchrow(PAGE, *args))
+        if row is None:
+            raise SessionNotFound("Agent not found")
+        if not row["is_reachable"]:
+            raise BadCursor("`cursor` is not one of this transcript's; begin again without it")
+        state = _state(row)
+        of = head or Place(state.head.branch_id, state.head.seq)
+        until = max(after, min(of.seq, after + limit))
+        if row["is_purged"]:
+            return Page(state, of, after, until, [], await self._purged(key, of, after))
+        ids = (row["ids"] or "").split()
+        count = row["count"] if row["is_held"] else len(ids)
+        if count != until - after:
             raise HistoryMissing(
-                f"{until - after - len(ids)} records of this transcript are missing from the "
+                f"{until - after - count} records of this transcript are missing from the "
                 "database; nothing of it is shown rather than a part",
                 after=after,
                 until=until,
             )
-        return ids
+        return Page(state, of, after, until, None if row["is_held"] else ids)
+
+    async def _purged(self, key: SessionKey, head: Place, after: int) -> tuple[int, int]:
+        rows = await self._db.run(lambda c: c.fetch(LOST, key.root_id, *head, after))
+        first, last = rows[0]["lo"], rows[0]["hi"]
+        for row in rows[1:]:
+            if row["lo"] == last:
+                last = row["hi"]
+        return first, last
 
     async def records(
         self, principal: Principal, key: SessionKey, ids: Sequence[str]
@@ -165,17 +243,31 @@ class Transcripts:
         return rows
 
     async def usage(self, principal: Principal, key: SessionKey) -> Usage:
-        """What the session's steps come to, of one instant. Raises `SessionNotFound`."""
+        """What the session's steps come to, of one instant.
+
+        Raises `SessionNotFound`, and `HistoryPurged` or `HistoryMissing` where some are not there.
+        """
         del principal
         row = await self._db.run(lambda c: c.fetchrow(USAGE, key.root_id, key.id))
         if row is None:
             raise SessionNotFound("Agent not found")
+        if row["is_purged"]:
+            raise HistoryPurged("A part of this conversation was purged; it cannot be counted")
+        if _counts(row["visible"]).steps != row["head_seq"]:
+            raise HistoryMissing(
+                "Records of this conversation are missing from the database; they cannot be counted"
+            )
         return Usage(
             row["head_step"] or ROOT_ID,
             row["revision"],
             _counts(row["visible"]),
             _counts(row["spent"]),
         )
+
+
+def _state(row: asyncpg.Record) -> TranscriptState:
+    head = Position(row["head_branch"], row["head_seq"], row["head_step"] or ROOT_ID)
+    return TranscriptState(head, row["revision"], row["family_epoch"])
 
 
 def _counts(row: Any) -> Counts:

@@ -7,7 +7,7 @@ read it, is asked of the database before any are given out (lineage.md 5).
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
 import asyncpg
@@ -19,7 +19,10 @@ from turnback.core.errors import HistoryMissing
 from turnback.core.lineage import ROOT_ID
 from turnback.core.principal import Principal
 from turnback.store.rows import SessionKey
-from turnback.store.transcripts import Transcripts
+from turnback.store.transcripts import Page, Place, Transcripts
+
+Start = tuple[str, int, int]
+"""Where a page begins, in which family, and how many records it may have."""
 
 SAID = ("messageSource", "attachments", "toolCalls", "toolResults", "usage")
 """The members of a payload that are shown after its content, where it has them."""
@@ -93,7 +96,8 @@ class Records:
         self._transcripts = transcripts
         self._max_bytes = max_bytes
         self._size = 0
-        self._held: OrderedDict[str, bytes] = OrderedDict()
+        self._held: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._ends: dict[Start, Place] = {}  # of the newest page held of each start
 
     async def written(
         self, principal: Principal, key: SessionKey, ids: Sequence[str]
@@ -116,14 +120,48 @@ class Records:
             self._hold(id_, found[id_])
         return [found[id_] for id_ in ids]
 
-    def _hold(self, id_: str, written: bytes) -> None:
-        if id_ in self._held:
-            self._held.move_to_end(id_)
-        else:
-            self._held[id_] = written
-            self._size += len(written)
-            while self._size > self._max_bytes:
-                self._size -= len(self._held.popitem(last=False)[1])
+    async def page(
+        self,
+        principal: Principal,
+        key: SessionKey,
+        *,
+        head: Place | None,
+        after: int,
+        limit: int,
+    ) -> tuple[Page, bytes]:
+        """A page of a transcript, and its records as JSON, joined by commas; none if it was purged.
+
+        One that ends below its HEAD never changes: it is held as it is, and given out once the
+        database has said that the caller's page is this one, whole, and none of it purged. Raises
+        as `Transcripts.page` and `written`.
+        """
+        start = (key.root_id, after, limit)
+        end = self._ends.get(start)
+        held = None if end is None else self._held.get((start, end))
+        page = await self._transcripts.page(
+            principal, key, head=head, after=after, limit=limit, held=end
+        )
+        if page.ids is None:
+            assert held is not None, "pages are dropped with their ends"
+            self._hold((start, end), held)
+            return page, held
+        written = b",".join(await self.written(principal, key, page.ids))
+        if page.until < page.head.seq and page.purged is None:
+            self._ends[start] = end = Place(page.head.branch_id, page.until)
+            self._hold((start, end), written)
+        return page, written
+
+    def _hold(self, name: Hashable, written: bytes) -> None:
+        if name in self._held:
+            self._held.move_to_end(name)
+            return
+        self._held[name] = written
+        self._size += len(written)
+        while self._size > self._max_bytes:
+            name, dropped = self._held.popitem(last=False)
+            self._size -= len(dropped)
+            if isinstance(name, tuple) and self._ends.get(name[0]) == name[1]:
+                del self._ends[name[0]]
 
 
 def _written(row: asyncpg.Record) -> bytes:

@@ -19,7 +19,8 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.workflow import DOCUMENT, document
-from turnback.core.lineage import ROOT_ID
+from turnback.core.errors import HistoryPurged
+from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.tree import Tree
 
 PAGE = 50
@@ -64,6 +65,24 @@ def _turns(tree: Tree, first: str, tip: str) -> int:
     return end - begin + 1
 
 
+def _newest(tree: Tree, start: Position, limit: int) -> tuple[list[str], bool]:
+    """The newest `limit` steps on the path to `start`, oldest first, and whether there are more.
+
+    Where the path was purged it ends, if it has begun by then: who asks for more is told.
+    """
+    found: list[str] = []
+    try:
+        for step in tree.path(start):
+            if len(found) == limit:
+                return found[::-1], True
+            found.append(step.id)
+    except HistoryPurged:
+        if not found:
+            raise
+        return found[::-1], True
+    return found[::-1], False
+
+
 @router.get("/sessions/{session_id}/steps", response_model=StepList)
 async def steps(
     request: Request,
@@ -84,16 +103,16 @@ async def steps(
     if all:
         ids = list(tree.steps)
         end = ids.index(tree.step(before).id) if before else len(ids)
-        page = ids[max(0, end - limit) : end]
-        cursor = page[0] if end > limit else None
+        if not end and tree.purged:
+            raise HistoryPurged("A part of this conversation was purged")
+        page, is_more = ids[max(0, end - limit) : end], end > limit or bool(tree.purged)
     else:
         if before is not None:
             start = tree.position(tree.step(before).parent_id)
         else:
             start = tree.head if at is None else tree.position(at)
-        found = [step.id for _, step in zip(range(limit + 1), tree.path(start), strict=False)]
-        page = found[:limit][::-1]
-        cursor = page[0] if len(found) > limit else None
+        page, is_more = _newest(tree, start, limit)
+    cursor = page[0] if is_more else None
     written = await records_of(request).written(principal_of(request), actor.key, page)
     steps = [orjson.Fragment(step) for step in written]
     return json_answer({"steps": steps, "next_cursor": cursor})

@@ -29,11 +29,10 @@ from turnback.api.rest.request import (
     sessions_of,
     setting,
 )
-from turnback.core.errors import BadCursor, TranscriptNotReady
-from turnback.core.lineage import Position
+from turnback.core.errors import BadCursor, HistoryPurged, TranscriptNotReady
 from turnback.store.ids import is_id
 from turnback.store.rows import SessionKey
-from turnback.store.transcripts import TranscriptState
+from turnback.store.transcripts import Place, TranscriptState
 
 PAGE = 200
 """Records in a page where no `limit` is named."""
@@ -103,8 +102,9 @@ async def query_transcript(request: Request) -> Response:
     body: TranscriptQuery = parsed(TranscriptQuery, await read_object(request))
     limit = _limit(request, body.limit)
     key = await sessions_of(request).dao.key(principal_of(request), body.session_id)
-    state = await _state(request, key, body.min_revision or 0)
-    return await _page(request, key, state, cursor=body.cursor, limit=limit)
+    if body.min_revision:
+        await _wait(request, key, body.min_revision)
+    return await _page(request, key, cursor=body.cursor, limit=limit)
 
 
 @router.get(
@@ -122,11 +122,11 @@ async def get_transcript(
     """A page of the effective transcript, oldest first; 304 where `If-None-Match` has its tag."""
     limit = _limit(request, limit)
     key = await sessions_of(request).dao.key(principal_of(request), session_id)
-    state = await _state(request, key, 0)
-    etag = f'"{state.head.step_id}.{state.revision}.{state.family_epoch}"'
-    if is_known(request, etag):
-        return Response(status_code=304, headers={"etag": etag})
-    return await _page(request, key, state, cursor=cursor, limit=limit, etag=etag)
+    if "if-none-match" in request.headers:
+        etag = _etag(await sessions_of(request).dao.transcripts.state(principal_of(request), key))
+        if is_known(request, etag):
+            return Response(status_code=304, headers={"etag": etag})
+    return await _page(request, key, cursor=cursor, limit=limit, tagged=True)
 
 
 @router.get("/sessions/{session_id}/usage", response_model=UsageAnswer)
@@ -141,15 +141,19 @@ def _limit(request: Request, limit: int | None) -> int:
     return page_size(request, limit, usual=PAGE, named="transcript_limit")
 
 
-async def _state(request: Request, key: SessionKey, min_revision: int) -> TranscriptState:
-    """The session now, or as soon as it has come to `min_revision`."""
+def _etag(state: TranscriptState) -> str:
+    return f'"{state.head.step_id}.{state.revision}.{state.family_epoch}"'
+
+
+async def _wait(request: Request, key: SessionKey, min_revision: int) -> None:
+    """Wait until the session has come to `min_revision`."""
     sessions, principal = sessions_of(request), principal_of(request)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + sessions.settings.transcript_wait
     while True:
         state = await sessions.dao.transcripts.state(principal, key)
         if state.revision >= min_revision:
-            return state
+            return
         if loop.time() >= deadline:
             raise TranscriptNotReady(
                 f"The session is at revision {state.revision}, and not at {min_revision} yet; "
@@ -160,46 +164,45 @@ async def _state(request: Request, key: SessionKey, min_revision: int) -> Transc
 
 
 async def _page(
-    request: Request,
-    key: SessionKey,
-    state: TranscriptState,
-    *,
-    cursor: str | None,
-    limit: int,
-    etag: str | None = None,
+    request: Request, key: SessionKey, *, cursor: str | None, limit: int, tagged: bool = False
 ) -> Response:
-    sessions, principal = sessions_of(request), principal_of(request)
-    head, after = state.head, 0
-    if cursor is not None:
-        head, after = await _place(request, key, cursor)
-    until = min(head.seq, after + limit)
-    ids = await sessions.dao.transcripts.path(principal, key, head, after=after, until=until)
-    written = await records_of(request).written(principal, key, ids)
-    next_cursor = _cursor(key, head, until) if until < head.seq else None
-    before = b'{"session_id":%b,"count":%d,"records":[' % (orjson.dumps(key.id), len(ids))
-    after_them = b'],"next_cursor":%b}' % orjson.dumps(next_cursor)
-    body = b"".join((before, b",".join(written), after_them))
-    headers = {} if etag is None else {"etag": etag}
+    head, after = (None, 0) if cursor is None else _place(key, cursor)
+    page, records = await records_of(request).page(
+        principal_of(request), key, head=head, after=after, limit=limit
+    )
+    if page.purged is not None:
+        first, last = page.purged
+        raise HistoryPurged(
+            "A part of this conversation was purged; it can be read up to there, and from after it",
+            after=first,
+            until=last,
+            next_cursor=_cursor(key, page.head, last) if last < page.head.seq else None,
+        )
+    count, until = page.until - page.after, page.until
+    next_cursor = _cursor(key, page.head, until) if until < page.head.seq else None
+    before = b'{"session_id":%b,"count":%d,"records":[' % (orjson.dumps(key.id), count)
+    body = b"".join((before, records, b'],"next_cursor":%b}' % orjson.dumps(next_cursor)))
+    headers = {"etag": _etag(page.state)} if tagged else {}
     return Response(body, media_type="application/json", headers=headers)
 
 
 # -- cursors: the session, the HEAD that the listing is of, and the last record given
 
 
-def _cursor(key: SessionKey, head: Position, after: int) -> str:
+def _cursor(key: SessionKey, head: Place, after: int) -> str:
     packed = orjson.dumps([key.id, head.branch_id, head.seq, after])
     return base64.urlsafe_b64encode(packed).rstrip(b"=").decode()
 
 
-async def _place(request: Request, key: SessionKey, cursor: str) -> tuple[Position, int]:
+def _place(key: SessionKey, cursor: str) -> tuple[Place, int]:
+    """The HEAD that a listing began at, and the last record given. The store says whether that HEAD
+    is reachable.
+    """
     found = _unpacked(cursor)
-    if found is not None and found[0] == key.id:
-        _, branch_id, seq, after = found
-        dao, principal = sessions_of(request).dao, principal_of(request)
-        head = await dao.transcripts.head(principal, key, branch_id, seq)
-        if head is not None:
-            return head, after
-    raise BadCursor("`cursor` is not one of this transcript's; begin again without it")
+    if found is None or found[0] != key.id:
+        raise BadCursor("`cursor` is not one of this transcript's; begin again without it")
+    _, branch_id, seq, after = found
+    return Place(branch_id, seq), after
 
 
 def _unpacked(cursor: str) -> tuple[str, str, int, int] | None:
