@@ -69,6 +69,7 @@ LINEAGE = {
     12: "a fork of which one write fails leaves nothing",
     13: "a retried fork gives the same child; another one under its id is refused",
     14: "a deleted parent leaves its children all they had; a deleted child changes no parent",
+    15: "a sweep takes exactly what nothing living comes from, and whole families at the end",
     16: "an inherited file downloads through the child; a missing one is a placeholder",
     17: "a sweep raced against forks loses no file",
     18: "removing a file in the child is refused and harmless to the owner",

@@ -9,7 +9,7 @@ import asyncpg
 import httpx
 import pytest
 from processes import process
-from rest import command, get, problem, routes, turn
+from rest import ask, command, get, problem, routes, turn
 from serving import Server, serving
 from wire import is_status
 
@@ -92,16 +92,8 @@ async def test_a_deleted_session_is_none_on_every_route(server: Server) -> None:
     for method, path in routes(server):
         if "{session_id}" not in path or path.endswith("/purge"):
             continue
-        url = path.replace("{session_id}", session).replace("{step_id}", said["headId"])
-        url = url.replace("{attachment_id}", file).replace("{principal_id}", "alice")
-        params = {"from": said["headId"], "to": said["headId"], "step_id": said["headId"]}
-        body: dict[str, Any] = {}
-        if path.endswith("/commands"):
-            body = {"type": "WsClientStopCommand"}
-        answer = await server.http.request(
-            method, url, params=params if method == "GET" else {"name": "a.txt"},
-            json=body if method != "GET" else None, headers={"if-match": "*"},
-        )  # fmt: skip
+        url = path.replace("{attachment_id}", file).replace("{principal_id}", "alice")
+        answer = await ask(server, method, url, session, said["headId"])
         assert answer.status_code == 404, (method, path, answer.text)
         assert answer.json()["code"] == "session_not_found", (method, path, answer.text)
         asked += 1
@@ -113,7 +105,7 @@ async def test_sockets_of_a_deleted_session_are_closed_with_4410(server: Server)
     async with server.connect(session) as client:
         await client.snapshot()
         await delete(server, session)
-        assert await client.closed() == 4410
+        assert await client.until_closed() == 4410
 
 
 async def test_a_fork_that_was_made_is_found_again_when_its_parent_is_gone(server: Server) -> None:
@@ -201,14 +193,14 @@ async def test_sockets_of_a_fork_are_sent_what_is_left_anew(server: Server) -> N
         opened = await client.snapshot()
         await base.snapshot()
         await purge(server, parent)
-        assert await client.closed() == 1013
-        assert await base.closed() == 1013
+        assert await client.until_closed() == 1013
+        assert await base.until_closed() == 1013
     async with server.connect(child, query=f"?since={opened['eventSeq']}") as client:
         snapshot = await client.snapshot()
         assert snapshot["reset"] is True
         assert [step["id"] for step in snapshot["steps"]] == own
-        await client.send({"type": "WsClientPromptCommand", "content": "hello"})
-        await client.until(is_status("AVAILABLE"))
+        await client.send("Prompt", content="hello")
+        await client.wait(is_status("AVAILABLE"), since=1)
     async with server.connect(child, v1=False) as base:
         shown = [step["id"] for step in (await base.snapshot())["steps"]]
         assert shown[: len(own)] == own

@@ -24,6 +24,9 @@ log = structlog.get_logger()
 
 ALONE = "select pg_try_advisory_lock(hashtextextended('turnback sweeper', 2))"
 
+DONE = "select pg_advisory_unlock(hashtextextended('turnback sweeper', 2))"
+"""Said at once: of a connection that is closed the server notices it later."""
+
 _PAST = "clock_timestamp() - make_interval(secs => {})"
 
 FAMILIES = f"""select distinct root_id from sessions
@@ -101,15 +104,20 @@ class Sweeper:
         async with self._db.apart() as lock:
             if not await lock.fetchval(ALONE):
                 return None
-            swept, after = Swept(), FIRST
-            while True:
-                async with self._db.connection() as connection:
-                    rows = await connection.fetch(FAMILIES, after, grace, batch)
-                for row in rows:
-                    await self._family(row["root_id"], swept, grace=grace, batch=batch)
-                if len(rows) < batch:
-                    return swept
-                after = rows[-1]["root_id"]
+            swept = await self._all(grace, batch)
+            await lock.execute(DONE)
+            return swept
+
+    async def _all(self, grace: float, batch: int) -> Swept:
+        swept, after = Swept(), FIRST
+        while True:
+            async with self._db.connection() as connection:
+                rows = await connection.fetch(FAMILIES, after, grace, batch)
+            for row in rows:
+                await self._family(row["root_id"], swept, grace=grace, batch=batch)
+            if len(rows) < batch:
+                return swept
+            after = rows[-1]["root_id"]
 
     async def _family(self, root_id: str, swept: Swept, *, grace: float, batch: int) -> None:
         doomed = await self._doomed(root_id, grace)
