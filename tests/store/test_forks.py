@@ -446,6 +446,43 @@ async def test_a_fork_is_no_more_open_than_its_parent_and_keeps_the_forkers_own_
             )
 
 
+@pytest.mark.parametrize("count", [100, pytest.param(1_000, marks=pytest.mark.soak)])
+async def test_forks_raced_against_a_writer_hold_whole_turns(dao: Dao, count: int) -> None:
+    story = await Story.begin(dao)
+    turns = [await story.prompt("first")]
+    over = asyncio.Event()
+
+    async def write() -> None:
+        while not over.is_set():
+            turns.append(await story.prompt("one", "two"))
+
+    async def fork(n: int) -> str | None:
+        asked = asked_of(story) if n % 2 else asked_of(story, turns[-1])
+        with suppress(errors.TurnIncomplete):
+            await forked(dao, asked)
+            return asked.child_id
+        return None
+
+    writing = asyncio.create_task(write())
+    made: list[str | None] = []
+    for n in range(0, count, 5):
+        made += await asyncio.gather(*(fork(n + k) for k in range(5)))
+    over.set()
+    await writing
+    children = [child for child in made if child is not None]
+    assert len(children) >= count // 2  # after a turn that is over nothing stands against it
+    path = story.visible()
+    for child_id in children[:: max(1, count // 100)]:
+        child = await Story.of(dao, child_id)
+        inherited = child.visible()
+        assert inherited == path[: len(inherited)]
+        assert (
+            len(child.tree.turns)
+            == child.tree.turns[child.tree.steps[inherited[-1]].turn_id].effective_index + 1
+        )
+        assert child.tree.steps[inherited[-1]].end_reason is EndReason.COMPLETE
+
+
 @pytest.mark.soak
 async def test_a_prefix_at_the_limit_of_segments_is_forked_loaded_and_gone_on_from(
     dao: Dao, database: Database

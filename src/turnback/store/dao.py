@@ -21,7 +21,6 @@ import orjson
 
 from turnback.core import workflow as snapshots
 from turnback.core.errors import (
-    Busy,
     NotAllowed,
     RecordConflict,
     SessionNotFound,
@@ -172,9 +171,6 @@ dropped as (
 select events_floor from floor"""
 
 TRIM_REQUESTS = "delete from session_requests where created_at < $1::timestamptz"
-
-FORK_ATTEMPTS = 3
-"""How often a fork is tried again that was refused for what has changed meanwhile."""
 
 EPOCH = "select stream_epoch from installation"
 
@@ -342,17 +338,14 @@ class Dao:
         place = forks.place(source.root_id, asked)
         wishes = (asked.mode, asked.draft, asked.name, asked.description, asked.fingerprint, now)
         args = (*place, *wishes, max_depth, asked.count, principal.id)
-        for _ in range(FORK_ATTEMPTS):
-            row = await self._write(forks.FORK, args, at="fork")
-            if row is not None:
-                return forks.Forked(forks.lineage_of(row), is_new=True)
-            why = await self._db.run(lambda c: c.fetchrow(forks.WHY, *place))
-            assert why is not None, "the statement says why in one row"
-            if why["taken"] and (made := await self._forked(principal, asked)) is not None:
-                return made
-            if (refusal := forks.refusal(why, asked, max_depth=max_depth)) is not None:
-                raise refusal
-        raise Busy("The session is busy: it changed again and again meanwhile; try once more")
+        row = await self._write(forks.FORK, args, at="fork")
+        if row is not None and row["parent_id"] is not None:
+            return forks.Forked(forks.lineage_of(row), is_new=True)
+        if (made := await self._forked(principal, asked)) is not None:
+            return made
+        if row is None:
+            raise SessionNotFound("Agent not found")
+        raise forks.refusal(row, asked, max_depth=max_depth) or forks.conflict()
 
     async def _forked(self, principal: Principal, asked: Fork) -> forks.Forked | None:
         """The fork that this principal has made under this id; None where it is another's.

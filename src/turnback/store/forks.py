@@ -1,8 +1,8 @@
 """Forks: one statement in one snapshot, at any history and depth (lineage.md 4).
 
 No record is copied and no branch made: a fork is its row in the directory, its session's, its
-lineage's, and what its reader may see of the prefix. The statement writes all of them or none; a
-second one says why none.
+lineage's, and what its reader may see of the prefix. The statement writes all of them or none, and
+says of the same snapshot why none.
 
 The family's row and the source's are locked `for key share`, which only a sweep or a purge waits
 for. Stronger locks would read the source anew beside the old snapshot of everything else.
@@ -22,7 +22,6 @@ from turnback.core.errors import (
     HistoryPurged,
     LineageConflict,
     NotOnPath,
-    SessionNotFound,
     TurnbackError,
     TurnIncomplete,
 )
@@ -131,27 +130,25 @@ granted as (
     select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz
     from directory d cross join session_grants g
     where g.session_id = $2::uuid and g.principal_id = $14::text),
-{INHERITED.format(now="$11::timestamptz")}
-insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint)
+{INHERITED.format(now="$11::timestamptz")},
+inherits as (
+    insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint)
 select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branch, a.cut,
     a.cutoff_step, a.depth, case when a.holder is null then '{{}}' else coalesce((
         select sources from session_lineage l
         where l.root_id = $1::uuid and l.session_id = a.holder), '{{}}') || a.holder end,
     $9::text, $10::bytea
 from allowed a cross join directory d
-returning {LINEAGE}
+    returning {LINEAGE})
+select i.*, j.turn_id, j.kind, j.status, j.is_after, j.begins, j.ends, j.cut, j.inherited,
+    j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole
+from judged j left join inherits i on true
 """
-
-WHY = f"""{_FOUND.format(family_lock="", source_lock="")}
-select j.id, turn_id, kind, status, is_after, begins, ends, cut, inherited, depth, is_purged,
-    has_prompt, cutoff_step is not null as is_whole, d.id as taken
-from (select) one left join judged j on true
-left join session_directory d on d.id = $3::uuid"""
 
 MADE = f"""select s.owner, s.archived_at, s.deleted_at, l.fingerprint, {LINEAGE}
 from session_directory d
 join sessions s on s.root_id = d.root_id and s.id = d.id
-join session_lineage l on l.root_id = d.root_id and l.session_id = d.id
+left join session_lineage l on l.root_id = d.root_id and l.session_id = d.id
 where d.id = $1::uuid and d.project_id = $2::text"""
 
 OF = f"select {LINEAGE} from session_lineage where root_id = $1::uuid and session_id = $2::uuid"
@@ -166,7 +163,7 @@ class Forked:
 
 
 def place(root_id: str, asked: Fork) -> tuple[str | None, ...]:
-    """The first arguments of `FORK`, all those of `WHY`. Raises `NotOnPath`."""
+    """The first arguments of `FORK`. Raises `NotOnPath`."""
     turn_id = position = None
     if asked.boundary is not None:
         turn_id, position = asked.boundary.turn_id, asked.boundary.position
@@ -176,12 +173,8 @@ def place(root_id: str, asked: Fork) -> tuple[str | None, ...]:
 
 
 def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackError | None:
-    """Why a fork was not made, from the row of `WHY`; None: by now it could be."""
-    if row["taken"] is not None:
-        return conflict()
-    if row["id"] is None:
-        return SessionNotFound("Agent not found")
-    if row["depth"] > max_depth:
+    """Why a fork was not made, from the row of `FORK`; None: its id is taken."""
+    if row["would_be"] > max_depth:
         return DepthLimit(
             f"A session may be a fork of a fork {max_depth} times (`max_fork_depth`); go on in a "
             "new session",
