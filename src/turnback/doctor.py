@@ -22,7 +22,7 @@ from turnback.api.guard import is_loopback
 from turnback.api.page import PAGE
 from turnback.core.errors import PortBusy, StartError, TurnbackError
 from turnback.environment import misspelt
-from turnback.serve import DESCRIPTORS, bind, check_address, no_keys
+from turnback.serve import DESCRIPTORS, bind, check_address, no_keys, origin_at
 from turnback.store.embedded import Embedded, binaries, user_prefix
 from turnback.store.migrate import check_current, clock, current_and_head
 from turnback.telemetry import tracing
@@ -101,8 +101,7 @@ def _health(settings: Settings) -> str:
 
 def _ask(settings: Settings, path: str) -> dict[str, Any]:
     """The JSON object that whoever has the port answers. Raises `OSError`, `HTTPException`."""
-    host = settings.host.strip("[]")
-    base = f"http://{f'[{host}]' if ':' in host else host}:{settings.port}"
+    base = origin_at(settings.host, settings.port)
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
         base + path, timeout=PATIENCE
     ) as answer:

@@ -93,6 +93,12 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
+def origin_at(host: str, port: int) -> str:
+    """Where this machine finds what listens on `host`: on every address, at the loopback one."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host.strip("[]"), host.strip("[]"))
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}"
+
+
 def check_address(host: str, url: str) -> None:
     """Raise `AddressRefused` where others can reach `host` and nobody would have to show a key.
 
@@ -135,7 +141,7 @@ class _Server(uvicorn.Server):
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
         gc.enable()
-        address = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        address = f"{origin_at(host, port)}/"
         log.info("serving", address=address, version=__version__)
         self._ready(address)
 

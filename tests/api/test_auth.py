@@ -140,6 +140,49 @@ async def test_two_keys_are_none_and_none_is_taken_from_the_address(server: Serv
     await turned_away(server.connect(new_id(), query=f"?key={key}&ticket={key}"))
 
 
+@pytest.mark.parametrize(
+    "time",
+    [0, 1.5, True, "0", "1700000000", "2030-01-01", "2030-01-01T00:00:00", "tomorrow", "",
+     "0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2030-02-30T00:00:00Z", []],
+)  # fmt: skip
+async def test_a_time_that_a_key_expires_at_is_whole_and_has_an_offset(
+    standing: Server, time: Any
+) -> None:
+    asked = {"principal": "alice", "role": "owner", "expires_at": time}
+    refused = problem(await standing.http.post("/keys", json=asked), 422, "bad_input")
+    assert refused["data"]["path"] == "/expires_at"
+    assert (await standing.http.get("/keys")).json()["keys"] == []
+
+
+async def test_keys_and_roles_come_in_pages_of_one_project(server: Server) -> None:
+    world, owner = World(server), shown(await alice(server))
+    await world.key("alice", OWNER, project="other")
+    made = {"principal": "bob", "role": "viewer", "expires_at": "2030-01-01T00:00:00+02:00"}
+    for n in range(4):
+        answer = await server.http.post("/keys", json=made | {"name": str(n)}, headers=owner)
+        assert answer.json()["expires_at"] == "2029-12-31T22:00:00+00:00"
+        await server.http.put(f"/roles/p{n}", json={"role": "editor"}, headers=owner)
+    for path, member, expected in (
+        ("/keys", "name", ["3", "2", "1", "0", ""]),
+        ("/roles", "principal", ["alice", "bob", "p0", "p1", "p2", "p3"]),
+    ):
+        seen, cursor = [], {}
+        while True:
+            page = await server.http.get(path, params={"limit": 2} | cursor, headers=owner)
+            rows = page.json()[path[1:]]
+            assert 0 < len(rows) <= 2
+            seen += [row[member] for row in rows]
+            if page.json()["next_cursor"] is None:
+                break
+            cursor = {"cursor": page.json()["next_cursor"]}
+        assert seen == expected
+        bad = await server.http.get(path, params={"cursor": "-"}, headers=owner)
+        problem(bad, 422, "bad_cursor")
+    for name in ("agent", "a b", "é", "x" * 201):
+        answer = await server.http.put(f"/roles/{name}", json={"role": "viewer"}, headers=owner)
+        problem(answer, 422, "bad_input")
+
+
 async def test_a_key_that_expires_closes_its_sockets(server: Server) -> None:
     lasting = await alice(server)
     soon = datetime.now(UTC) + timedelta(seconds=0.5)

@@ -1,6 +1,7 @@
 """The OpenAPI document holds for the running server: schemathesis asks, and finds nothing.
 
 Twice: with whatever ids it makes up or is given, and with a session that has steps in every path.
+It asks with a key, and tries that no route but those that are open answers without.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ SCHEMATHESIS = Path(sys.executable).parent / "schemathesis"
 @pytest.fixture
 async def running(fresh_database: str, tmp_path: Path) -> AsyncIterator[Process]:
     """A server in a process of its own: no traceback may be in what it logs."""
-    async with process(tmp_path, fresh_database, offline_delay_ms=0) as server:
+    many = {"bad_credentials_per_minute": 1_000_000}
+    async with process(tmp_path, fresh_database, offline_delay_ms=0, **many) as server:
+        made = await server.http.post("/keys", json={"principal": "alice", "role": "owner"})
+        server.http.headers["authorization"] = f"Bearer {made.json()['key']}"
         yield server
 
 
@@ -32,6 +36,7 @@ async def asked(server: Process, folder: Path, config: str, *options: str) -> No
         *(SCHEMATHESIS, "--config-file", path, "run", f"{server.url}/openapi.json"),
         *("--checks", "all", "--exclude-checks", NOT_ASKED),
         *("--suppress-health-check", "all", "--no-color"),
+        *("--header", f"Authorization: {server.http.headers['authorization']}"),
         *options,
         cwd=folder,
         stdout=asyncio.subprocess.PIPE,
@@ -45,7 +50,8 @@ async def asked(server: Process, folder: Path, config: str, *options: str) -> No
 async def with_a_session(server: Process) -> str:
     """The configuration under which every path leads to a session that has steps."""
     session = await server.session()
-    async with server.connect(session) as client:
+    shown = {"authorization": server.http.headers["authorization"]}
+    async with server.connect(session, additional_headers=shown) as client:
         await client.snapshot()
         await client.prompt("add a CSVFileScan")
         step = client.head

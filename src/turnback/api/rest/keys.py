@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -36,12 +36,15 @@ router = APIRouter(responses=PROBLEMS)
 
 def _written(value: object) -> object:
     """Only what is written as RFC 3339 has it: a number might be seconds, or milliseconds."""
-    if isinstance(value, str) and not TIMESTAMP.fullmatch(value):
+    if not isinstance(value, str) or not TIMESTAMP.fullmatch(value):
         raise ValueError("must be a time with its offset, as `2027-01-31T12:00:00Z`")
     return value
 
 
-Time = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_written)]
+FIRST, LAST = datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
+"""Times that every clock has, wherever it stands."""
+
+Time = Annotated[AwareDatetime, Field(strict=False, ge=FIRST, le=LAST), BeforeValidator(_written)]
 
 
 class CreateKey(Body):
@@ -113,7 +116,7 @@ async def create_key(request: Request) -> Response:
         asked.principal,
         name=asked.name,
         role=role,
-        expires_at=asked.expires_at,
+        expires_at=None if asked.expires_at is None else asked.expires_at.astimezone(UTC),
     )
     sessions.local = False
     return json_answer(
