@@ -73,6 +73,8 @@ LINEAGE = {
     16: "an inherited file downloads through the child; a missing one is a placeholder",
     17: "a sweep raced against forks loses no file",
     18: "removing a file in the child is refused and harmless to the owner",
+    19: "knowing an id opens nothing, and whatever stands against it answers alike",
+    20: "who may not read cannot read through a fork",
     21: "usage over a parent and its forks counts each record once",
     22: "long histories and chains at the limit cost the same; the limit + 1 is refused",
     23: "cycles and dangling rows made by hand end in a typed error, soon",

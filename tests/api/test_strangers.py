@@ -53,6 +53,51 @@ async def reader(world: World, kind: Kind, path: str, **more: Any) -> httpx.Resp
     return answer
 
 
+@pytest.mark.lineage(19)
+async def test_whatever_stands_between_answers_alike(world: World) -> None:
+    private, deleted = world.made["private"], world.made["deleted"]
+    revoked, broken = await world.renew("private"), await world.renew("child")
+    gone = await world.ask("maker", "DELETE", f"/sessions/{revoked.id}/grants/reads")
+    assert gone.status_code == 204
+    before = await world.ask("editor", "GET", f"/sessions/{broken.id}")
+    assert before.status_code == 200
+    async with world.identities._db.connection() as connection:
+        await connection.execute(
+            "update session_lineage set sources = array[gen_random_uuid()] where session_id = $1",
+            broken.id,
+        )
+    asked: list[tuple[Who, str]] = [
+        ("stranger", private.id),
+        ("editor", private.id),
+        ("reads", revoked.id),
+        ("owner", deleted.id),
+        ("editor", broken.id),
+        ("viewer", new_id()),
+        ("viewer", "nothing"),
+    ]
+    for path in ("", "/transcript", "/steps", "/attachments", "/usage", "/pending-action"):
+        answers = {
+            (await world.ask(who, "GET", f"/sessions/{id_}{path}")).content for who, id_ in asked
+        }
+        assert len(answers) == 1, path
+    await world.renew("private")
+    await world.renew("child")
+
+
+@pytest.mark.lineage(20)
+async def test_who_may_run_and_not_read_forks_nothing(world: World) -> None:
+    for kind in ("project", "private", "child"):
+        made = world.made[kind]
+        target = new_id()
+        asked = {"target_session_id": target}
+        for body in ({}, asked):
+            url = f"/sessions/{made.id}/fork"
+            nothing(await world.ask("runs-unread", "POST", url, json=body))
+        nothing(await world.ask("owner", "GET", f"/sessions/{target}"))
+        query = {"session_id": made.id}
+        nothing(await world.ask("runs-unread", "POST", "/sessions/lineage/query", json=query))
+
+
 @strange
 async def test_tags_and_ranges_bring_nothing(world: World, who: Who, kind: Kind) -> None:
     made = world.made[kind]
