@@ -16,7 +16,10 @@ from typing import Literal
 from urllib.parse import parse_qs, urlsplit
 
 SOCKET = ".s.PGSQL.5432"
-COMMIT = re.compile(rb"(__asyncpg_stmt_\w+__)\x00\s*with (?:s|directory) as")
+COMMIT = re.compile(
+    rb"(__asyncpg_stmt_\w+__)\x00\s*with "
+    rb"(?:(?:s|directory) as|recursive family as materialized \([^)]+for key share)"
+)
 """A Parse message of a statement that makes something durable; its name."""
 
 Loss = Literal["request", "answer"]

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import md5
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 
@@ -33,16 +35,19 @@ select root, $3::uuid, n, {step}, $2::uuid, {turn}, index,
 
 
 def _uuid(mark: str, number: str) -> str:
-    """SQL: the uuid of a number, of this kind and of no other root's."""
-    return f"(left(root::text, 24) || '{mark}' || lpad(to_hex({number}), 11, '0'))::uuid"
+    """SQL: the uuid of a number, of this kind and of no other root's; `Long` has the same."""
+    return f"md5(root || '{mark}' || {number})::uuid"
 
 
-ROWS = ROWS.format(turn=_uuid("a", "turn"), step=_uuid("b", "n"), before=_uuid("b", "n - 1"))
+ROWS = ROWS.format(turn=_uuid("a", "turn"), step=_uuid("b", "n"), before=_uuid("b", "(n - 1)"))
 
 
 @dataclass(frozen=True)
 class Long:
-    """A session of many turns, `answers + 1` records each, all of one branch and one instant."""
+    """A session of many turns, `answers + 1` records each, all of one branch and one instant.
+
+    Their ids say nothing of their order.
+    """
 
     id: str
     turns: int
@@ -50,11 +55,14 @@ class Long:
 
     def turn(self, number: int) -> str:
         """The id of a turn, from 0."""
-        return f"{self.id[:24]}a{number:011x}"
+        return self._uuid("a", number)
 
     def steps(self) -> list[str]:
         """The ids of its records, in order."""
-        return [f"{self.id[:24]}b{n:011x}" for n in range(1, self.records + 1)]
+        return [self._uuid("b", n) for n in range(1, self.records + 1)]
+
+    def _uuid(self, mark: str, number: int) -> str:
+        return str(UUID(md5(f"{self.id}{mark}{number}".encode()).hexdigest()))
 
 
 async def long_session(
