@@ -66,6 +66,7 @@ LINEAGE = {
     8: "fork twice, fork a fork, fork a newborn: none is empty",
     9: "a child's first turn adds just that turn to its transcript",
     10: "records of one instant keep their order everywhere",
+    11: "a parent whose newest turn runs is forked at what is complete, whenever that turn ends",
     12: "a fork of which one write fails leaves nothing",
     13: "a retried fork gives the same child; another one under its id is refused",
     14: "a deleted parent leaves its children all they had; a deleted child changes no parent",

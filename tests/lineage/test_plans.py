@@ -76,21 +76,23 @@ async def chain(dao: Dao, *, depth: int) -> list[str]:
 async def newest(dao: Dao, session: str) -> list[str]:
     """The newest page of a transcript, as ids."""
     key = await dao.key(LOCAL, session)
-    state = await dao.transcripts.state(LOCAL, key)
-    after = max(0, state.head.seq - PAGE)
-    return await dao.transcripts.path(LOCAL, key, state.head, after=after, until=state.head.seq)
+    after = max(0, (await dao.session(LOCAL, session)).head.seq - PAGE)
+    page = await dao.transcripts.page(LOCAL, key, head=None, after=after, limit=PAGE, held=None)
+    assert page.ids is not None
+    return page.ids
 
 
 async def pages_of_newest(connection: Connection, dao: Dao, session: str) -> int:
     """How many pages of the database the newest page of a transcript takes, in two statements."""
     row = await dao.session(LOCAL, session)
-    root, head = row.key.root_id, row.head
-    place = (root, head.branch_id, head.seq, max(0, head.seq - PAGE), head.seq)
-    path = await touched(connection, transcripts.PATH, *place)
+    root, nowhere = row.key.root_id, (None, None)
+    after = max(0, row.head.seq - PAGE)
+    args = (root, row.key.id, *nowhere, after, PAGE, *nowhere)
+    page = await touched(connection, transcripts.PAGE, *args)
     records = await touched(connection, transcripts.RECORDS, root, await newest(dao, session))
-    for statement in (path, records):
+    for statement in (page, records):
         assert len(statement.partitions("records")) == 1, statement
-    return path.pages + records.pages
+    return page.pages + records.pages
 
 
 @pytest.mark.lineage(22)
@@ -101,13 +103,13 @@ async def test_a_page_is_one_statement_at_any_depth_and_touches_as_many_pages(
     ids = await chain(dao, depth=DEPTH)
     for depth in (0, 1, 5, DEPTH):
         key = await dao.key(LOCAL, ids[depth])
-        head = (await dao.transcripts.state(LOCAL, key)).head
-        assert head.seq == 2 * (depth + 1)
+        length = 2 * (depth + 1)
         statements.clear()
-        page = await dao.transcripts.path(LOCAL, key, head, after=0, until=head.seq)
-        assert (len(page), len(statements)) == (head.seq, 1)
+        page = await dao.transcripts.page(LOCAL, key, head=None, after=0, limit=1_000, held=None)
+        assert page.ids is not None
+        assert (len(page.ids), page.until, len(statements)) == (length, length, 1)
         statements.clear()
-        assert len(await dao.transcripts.records(LOCAL, key, page)) == head.seq
+        assert len(await dao.transcripts.records(LOCAL, key, page.ids)) == length
         assert len(statements) == 1
     await counted.beside.execute("analyze")
     costs = [await pages_of_newest(counted.beside, dao, ids[depth]) for depth in (20, 60, DEPTH)]
@@ -221,8 +223,7 @@ async def test_a_path_of_10_000_records_is_read_whole_forked_whole_and_goes_on(d
     child = await Story.of(dao, await child_of(dao, parent.id))
     assert child.visible() == parent.steps()
     await child.prompt("more")
-    key = await dao.key(LOCAL, child.key.id)
-    head = (await dao.transcripts.state(LOCAL, key)).head
-    path = await dao.transcripts.path(LOCAL, key, head, after=0, until=head.seq)
-    assert path == child.visible()
-    assert (path[:10_000], len(path)) == (parent.steps(), 10_002)
+    key = child.key
+    page = await dao.transcripts.page(LOCAL, key, head=None, after=0, limit=20_000, held=None)
+    assert page.ids == child.visible()
+    assert (page.ids[:10_000], len(page.ids)) == (parent.steps(), 10_002)

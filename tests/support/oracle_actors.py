@@ -242,14 +242,18 @@ class Actors:
     async def _shown(self, session: str, limit: int) -> list[Shown]:
         node = self._node_now
         key = await node.dao.key(LOCAL, session)
-        state = await node.dao.transcripts.state(LOCAL, key)
         found: list[bytes] = []
-        while len(found) < state.head.seq:
-            until = min(state.head.seq, len(found) + limit)
-            ids = await node.dao.transcripts.path(
-                LOCAL, key, state.head, after=len(found), until=until
+        page = await node.dao.transcripts.page(
+            LOCAL, key, head=None, after=0, limit=limit, held=None
+        )
+        while True:
+            assert page.ids is not None
+            found += await node.records.written(LOCAL, key, page.ids)
+            if page.until == page.head.seq:
+                break
+            page = await node.dao.transcripts.page(
+                LOCAL, key, head=page.head, after=page.until, limit=limit, held=None
             )
-            found += await node.records.written(LOCAL, key, ids)
         return [self.read(written) for written in found]
 
     def read(self, written: bytes) -> Shown:

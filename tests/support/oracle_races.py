@@ -104,9 +104,10 @@ async def check_forks(dao: Dao, story: Written, forks: list[Made]) -> None:
         ids = [step.id for step in path]
         assert made.inherited == len({step.turn_id for step in path})
         assert child.tree.workflow == (path[-1].after if path else story.tree.initial)
-        assert await dao.transcripts.path(
-            LOCAL, key, child.tree.head, after=0, until=len(ids)
-        ) == ids  # fmt: skip
+        page = await dao.transcripts.page(
+            LOCAL, key, head=None, after=0, limit=len(ids) + 1, held=None
+        )
+        assert page.ids == ids
         last = path[-1].turn_id if path else None
         ends = {step.turn_id for step in path if step.end_reason is not None}
         if made.asked.boundary is None or made.asked.boundary.position is Side.AFTER:
