@@ -2,12 +2,16 @@
 
 `sessions` may be large and in use. So its column needs no rewrite, and its indexes are made
 concurrently, outside a transaction, in statements that can be run again where one was cut off.
+What is older than keys lets in whoever reaches it, so going down is refused while one is in use.
 
 Revision ID: 0005
 Revises: 0003
 """
 
 from alembic import op
+from sqlalchemy import text
+
+from turnback.core.errors import DowngradeRefused
 
 revision = "0005"
 down_revision = "0003"
@@ -76,6 +80,15 @@ create table sign_ins (
 );
 """
 
+IN_USE = """select exists (select from api_keys
+where revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))"""
+
+KEYS = "there are API keys in use, and the version before lets in whoever reaches it"
+
+REFUSED = f"""do $$ begin
+    if ({IN_USE}) then raise exception '{KEYS}'; end if;
+end $$"""
+
 
 def upgrade() -> None:
     with op.get_context().autocommit_block():
@@ -93,6 +106,13 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.execute("lock table api_keys in access exclusive mode")
+    if op.get_context().as_sql:
+        op.execute(REFUSED)
+    elif op.get_bind().scalar(text(IN_USE)):
+        raise DowngradeRefused(
+            f"Migration `{revision}` cannot be taken back: {KEYS}; revoke them first, or stay at it"
+        )
     for table in ("sign_ins", "tickets", "session_grants", "roles", "api_keys", "principals"):
         op.execute(f"drop table {table}")
     op.execute("alter table sessions drop column visibility")

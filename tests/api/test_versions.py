@@ -98,10 +98,9 @@ async def servers(module_database: str) -> AsyncIterator[dict[str, Server]]:
 
 async def everything(server: Server, session: str) -> list[Any]:
     """What the server has of a session, in words that do not move with time."""
-    return [
-        await get(server, f"/sessions/{session}/{path}")
-        for path in ("transcript", "steps?all=true", "workflow", "branches")
-    ]
+    paths = ("transcript", "steps?all=true", "workflow", "branches")
+    answers = [await server.http.get(f"/sessions/{session}/{path}") for path in paths]
+    return [(answer.status_code, answer.json()) for answer in answers]
 
 
 @pytest.mark.parametrize("person", PEOPLE.values(), ids=PEOPLE)
