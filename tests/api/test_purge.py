@@ -236,10 +236,9 @@ async def test_a_living_session_is_not_purged_and_one_that_is_none_is_404(server
     assert await purge(server, session) == dict.fromkeys(nothing, 0)
 
 
-POINTS = [
-    "purge.close@1", "erase.records@1", "erase.records@2", "erase.turns@1", "erase.events@2",
-    "erase.attachments@1", "erase.blobs@1", "erase.blobs@2", "erase.end@1",
-]  # fmt: skip
+OFTEN = ["purge.close@1", "erase.records@2", "erase.events@2", "erase.blobs@1"]
+SOAK = ["erase.records@1", "erase.turns@1", "erase.attachments@1", "erase.blobs@2", "erase.end@1"]
+POINTS = [*OFTEN, *(pytest.param(point, marks=pytest.mark.soak) for point in SOAK)]
 
 
 @pytest.mark.kill

@@ -81,6 +81,12 @@ CHECKS = {
     "branches go on in a branch": _without(
         "branches", "x.id", "branches", _SAME_ROOT + "y.id = x.below", "x.below is not null"
     ),
+    "branches list the way to the root": """select b.id from branches b
+    left join branches l on l.root_id = b.root_id and l.id = b.below
+    where b.src[cardinality(b.src)] <> b.id or b.lo[cardinality(b.lo)] <> b.cutoff_seq
+        or (b.below is null) <> (b.lo[1] = 0) or l.lo[1] >= b.lo[1]
+        or exists (select from generate_series(2, cardinality(b.lo)) n
+            where b.lo[n] <> b.hi[n - 1])""",
     "cutoffs of branches are records": f"""select b.id from branches b
     where {_lost("b", "cutoff_branch", "cutoff_seq", "cutoff_step")}""",
     "records have a branch": _without(

@@ -188,10 +188,10 @@ class Transcripts:
         principal: Principal,
         key: SessionKey,
         *,
-        head: Place | None,
         after: int,
         limit: int,
-        held: Place | None,
+        head: Place | None = None,
+        held: Place | None = None,
     ) -> Page:
         """The session now, and the steps after the place `after` on the path to a HEAD.
 
