@@ -3,7 +3,17 @@ import react from "@vitejs/plugin-react";
 import { defineConfig } from "vite";
 
 const SERVER = "http://127.0.0.1:8700";
-const ROUTES = ["/sessions", "/operator-types", "/capabilities", "/healthz", "/readyz"];
+const ROUTES = [
+  "/sessions",
+  "/operator-types",
+  "/capabilities",
+  "/healthz",
+  "/readyz",
+  "/whoami",
+  "/sign-in",
+  "/sign-out",
+  "/ws-tickets",
+];
 
 export default defineConfig({
   plugins: [react()],

@@ -45,6 +45,17 @@ async def slow(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Servic
     await running.stop()
 
 
+@pytest.fixture(scope="session")
+async def keyed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Service]:
+    """One server with keys: of `olga`, who owns the project, `ed`, `vera` and `gus`."""
+    running = Service(tmp_path_factory.mktemp("keyed"), delay_ms=4)
+    await running.start()
+    for name, role in (("olga", "owner"), ("ed", "editor"), ("vera", "viewer"), ("gus", None)):
+        await running.key(name, role)
+    yield running
+    await running.stop()
+
+
 @pytest.fixture
 async def mortal(tmp_path: Path) -> AsyncIterator[Service]:
     """A server that the test may kill."""

@@ -173,9 +173,11 @@ async def check(world: World, *, size: int) -> None:
     """Each person's rights on each session, and each one's lists, are the table's."""
     for role, who in world.people.items():
         listed: dict[bool, list[str]] = {True: [], False: []}
+        each = await world.dao.access.each(who, [session.key for session in world.sessions])
         for session in world.sessions:
             expected = set() if session.deleted else session.allows(who, role)
             assert await told(world, who, session) == expected, (role, session)
+            assert each[session.key] == expected, (role, session)
             if expected:
                 listed[session.archived].append(session.key.id)
         for archived, ids in listed.items():

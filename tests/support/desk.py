@@ -30,6 +30,7 @@ class Service:
     env: dict[str, str] = field(default_factory=dict)  # settings beside the usual
     url: str = ""
     http: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(timeout=20))
+    keys: dict[str, str] = field(default_factory=dict)  # of people, by name; ours is the first
     _process: asyncio.subprocess.Process | None = None
     _starts: int = 0
 
@@ -88,6 +89,24 @@ class Service:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
+    async def key(self, name: str, role: str | None) -> str:
+        """A key for somebody, who has this role; the first one is ours from then on."""
+        asked = {"principal": name, "role": role}
+        answer = await self.http.post(self.url + "/keys", json=asked)
+        assert answer.status_code == 201, answer.text
+        self.keys[name] = key = str(answer.json()["key"])
+        self.http.headers.setdefault("authorization", f"Bearer {key}")
+        return key
+
+    async def grant(self, session_id: str, name: str, *rights: str) -> None:
+        """What somebody may do with a session; nothing takes it back."""
+        path = f"{self.url}/sessions/{session_id}/grants/{name}"
+        if rights:
+            answer = await self.http.put(path, json={"rights": rights})
+        else:
+            answer = await self.http.delete(path)
+        assert answer.status_code in (200, 204), answer.text
+
     async def command(self, session_id: str, **frame: Any) -> None:
         """A command by REST: another client of the same session."""
         answer = await self.http.post(f"{self.url}/sessions/{session_id}/commands", json=frame)
@@ -121,6 +140,14 @@ class Desk:
     async def open(self, session_id: str) -> Desk:
         await self.page.goto(f"{self.service.url}/s/{session_id}")
         await expect(self.status).to_have_text("Ready")
+        return self
+
+    async def sign_in(self, name: str) -> Desk:
+        """As somebody who has a key, wherever the page is."""
+        key = self.page.get_by_label("API key")
+        await key.fill(self.service.keys[name])
+        await key.press("Enter")
+        await expect(key).to_have_count(0)
         return self
 
     async def choose_file(self, button: str, path: Path) -> None:

@@ -24,11 +24,13 @@ export type ConnectionStatus =
   | { phase: "closed"; code: number; reason: string };
 
 const TOO_LARGE = 1009;
+const UNAUTHENTICATED = 4401;
+const NOT_FOUND = 4404;
 
 const FINAL: Readonly<Record<number, string>> = {
-  4401: "The right to connect has expired. Sign in again.",
-  4403: "You no longer have access to this session.",
-  4404: "There is no such session.",
+  4401: "Your sign-in has ended. Sign in again.",
+  4403: "You may no longer read this session: it was taken back, or made private.",
+  4404: "There is no such session. If you were sent here, ask to be let in.",
   4410: "This session has been deleted.",
 };
 
@@ -45,6 +47,14 @@ export interface Handlers {
   position(): Position;
 }
 
+/** How a socket shows who it is; none where nobody has to. */
+export interface Credentials {
+  /** Subprotocols to offer beside ours: a ticket, a new one each time. Throws the refusal. */
+  ticket(): Promise<string[]>;
+  /** Whether this is still somebody who may connect; asked when the server has said no. */
+  stillGood(): Promise<boolean>;
+}
+
 interface Waiting {
   command: Command;
   resolve: (ack: AckEvent) => void;
@@ -58,18 +68,22 @@ export class Connection {
   private lostBy = 0;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private stopped = false;
+  /** Tries since the last frame that the server closed for want of a credential. */
+  private refused = 0;
   private gapAt: number | null = null;
+  private asking = false;
   private readonly waiting = new Map<string, Waiting>();
 
   constructor(
     private readonly url: string,
     private readonly handlers: Handlers,
     private readonly WebSocketClass: typeof WebSocket = WebSocket,
+    private readonly credentials: Credentials | null = null,
   ) {}
 
   /** Connects, and keeps connected; while that is so, a second call does nothing. */
   open(): void {
-    if (this.socket !== null || this.retry !== null) return;
+    if (this.socket !== null || this.retry !== null || this.asking) return;
     this.stopped = false;
     this.connect();
   }
@@ -109,6 +123,28 @@ export class Connection {
   }
 
   private connect(): void {
+    this.handlers.status(
+      this.attempt === 0
+        ? { phase: "connecting" }
+        : { phase: "waiting", attempt: this.attempt, retryAt: null, code: this.lostBy },
+    );
+    if (this.credentials === null) return this.attach([]);
+    this.asking = true;
+    this.credentials.ticket().then(
+      (offered) => {
+        this.asking = false;
+        if (!this.stopped) this.attach(offered);
+      },
+      (problem: Problem) => {
+        this.asking = false;
+        if (problem.status === 401) this.end(UNAUTHENTICATED);
+        else if (problem.status === 404) this.end(NOT_FOUND);
+        else this.lost(1006);
+      },
+    );
+  }
+
+  private attach(offered: string[]): void {
     const { eventSeq, streamEpoch } = this.handlers.position();
     const query = new URLSearchParams();
     if (streamEpoch !== null) {
@@ -116,12 +152,7 @@ export class Connection {
       query.set("epoch", streamEpoch);
     }
     const search = query.size ? `?${query}` : "";
-    this.handlers.status(
-      this.attempt === 0
-        ? { phase: "connecting" }
-        : { phase: "waiting", attempt: this.attempt, retryAt: null, code: this.lostBy },
-    );
-    const socket = new this.WebSocketClass(this.url + search, [SUBPROTOCOL]);
+    const socket = new this.WebSocketClass(this.url + search, [SUBPROTOCOL, ...offered]);
     this.socket = socket;
     socket.onopen = () => {
       if (this.socket !== socket) return;
@@ -158,19 +189,35 @@ export class Connection {
         return;
       }
     }
+    if (frame.type !== "WsServerErrorEvent") this.refused = 0;
     this.handlers.frame(frame);
+  }
+
+  /** Closes for good, with the reason of the code. */
+  private end(code: number): void {
+    if (this.stopped) return;
+    this.stopped = true;
+    const reason = FINAL[code] ?? "The server has closed the connection for good.";
+    this.refuseAll(new Problem(reason, "closed", 0));
+    this.handlers.status({ phase: "closed", code, reason });
+  }
+
+  /** A ticket may have come too late; whoever is still signed in gets another, once. */
+  private async askAgain(credentials: Credentials): Promise<void> {
+    this.refused += 1;
+    const good = this.refused === 1 && (await credentials.stillGood());
+    if (good) this.lost(1006);
+    else this.end(UNAUTHENTICATED);
   }
 
   private lost(code: number): void {
     this.socket = null;
     if (this.stopped) return;
-    const final = FINAL[code];
-    if (final !== undefined) {
-      this.stopped = true;
-      this.refuseAll(new Problem(final, "closed", 0));
-      this.handlers.status({ phase: "closed", code, reason: final });
+    if (code === UNAUTHENTICATED && this.credentials !== null) {
+      void this.askAgain(this.credentials);
       return;
     }
+    if (FINAL[code] !== undefined) return this.end(code);
     const pause = BACKOFF[Math.min(this.attempt, BACKOFF.length - 1)] ?? 0;
     if (code === TOO_LARGE) {
       // Sent again, it would close the next socket too.

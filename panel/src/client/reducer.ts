@@ -54,6 +54,8 @@ export interface SessionState {
   /** Where older steps of the visible path go on; null when all are here. */
   olderCursor: string | null;
   streaming: Streaming | null;
+  /** Rises when somebody has changed who may do what. */
+  sharing: number;
   /** What a fork was made for, until a turn of its own is complete. */
   pending: PendingAction | null;
   eventSeq: number;
@@ -78,6 +80,7 @@ export const INITIAL: SessionState = {
   branches: [],
   olderCursor: null,
   streaming: null,
+  sharing: 0,
   pending: null,
   eventSeq: 0,
   streamEpoch: null,
@@ -132,6 +135,9 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       const next = advance(state, frame.eventSeq);
       if (frame.change === "name") return { ...next, name: frame.name ?? state.name };
       if (frame.change === "archived") return { ...next, archived: frame.archived ?? true };
+      if (frame.change === "visibility" || frame.change === "grants") {
+        return { ...next, sharing: state.sharing + 1 };
+      }
       if (frame.change === "pendingAction") return withPending(next, frame.pending);
       return frame.change === "deleted" ? { ...next, deleted: true } : next;
     }
@@ -196,6 +202,8 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     branches: sameLine ? state.branches : [],
     olderCursor: frame.stepsCursor,
     streaming: frame.partial ? { ...frame.partial, calls: [] } : null,
+    // While nobody was listening, it may have changed.
+    sharing: state.ready ? state.sharing + 1 : state.sharing,
     pending: frame.pendingAction,
     eventSeq: frame.eventSeq,
     streamEpoch: frame.streamEpoch,

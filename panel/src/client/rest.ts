@@ -35,6 +35,13 @@ export class Problem extends Error {
   }
 }
 
+let signedOut: () => void = () => undefined;
+
+/** Who is told when the server asks for a credential. */
+export function onSignedOut(listener: () => void): void {
+  signedOut = listener;
+}
+
 /** Asks the server; throws its refusal as a `Problem`. `key` makes a retry the same request. */
 export async function call(
   method: string,
@@ -72,6 +79,7 @@ export function problemOf(status: number, text: string): Problem {
   } catch {
     // Not from our server.
   }
+  if (problem.code === "unauthenticated") signedOut();
   return new Problem(
     problem.detail ?? problem.title ?? `The server answered ${status}.`,
     problem.code ?? "http_error",

@@ -1,7 +1,7 @@
 // One open session as the page holds it: the connection, the state that frames make, and a person's
 // edits on their way. Without React, so that scripts and tests can use it too.
 
-import { Connection, newRequestId, type ConnectionStatus } from "./connection";
+import { Connection, newRequestId, type ConnectionStatus, type Credentials } from "./connection";
 import { OwnEdits, type Move } from "./ownEdits";
 import { isWhole, turnsBetween, visiblePath } from "./paths";
 import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer";
@@ -62,16 +62,22 @@ export class Session {
     private readonly onProblem: (problem: Problem) => void,
     /** What is known of it before the server has told anything. */
     seed: Seed | null = null,
+    credentials: Credentials | null = null,
   ) {
     this.state = { ...INITIAL, ...seed };
-    this.connection = new Connection(socketUrl, {
-      frame: (frame) => this.receive(frame),
-      status: (status) => {
-        this.status = status;
-        this.publish();
+    this.connection = new Connection(
+      socketUrl,
+      {
+        frame: (frame) => this.receive(frame),
+        status: (status) => {
+          this.status = status;
+          this.publish();
+        },
+        position: () => this.state,
       },
-      position: () => this.state,
-    });
+      WebSocket,
+      credentials,
+    );
     this.view = this.makeView();
   }
 
@@ -198,7 +204,7 @@ export class Session {
   private receive(frame: ServerFrame): void {
     if (frame.type === "WsServerErrorEvent") {
       // The close code that follows says it, and for good.
-      if (frame.code === "session_not_found") return;
+      if (frame.code === "session_not_found" || frame.code === "unauthenticated") return;
       this.onProblem(new Problem(frame.error, frame.code, 0, frame.data));
       return;
     }

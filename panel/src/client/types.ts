@@ -117,9 +117,17 @@ export interface Branch {
 
 // -- REST (snake_case) ----------------------------------------------------------------------
 
+/** What one may do with a session. `manage`: delete it, and say who may do what. */
+export type Right = "read" | "run" | "fork" | "manage";
+export type Visibility = "project" | "private";
+
 export interface SessionInfo {
   id: string;
   name: string;
+  owner: string;
+  visibility: Visibility;
+  /** What the caller may do with it. */
+  rights: Right[];
   created_at: string;
   updated_at: string;
   state: AgentState;

@@ -107,6 +107,22 @@ export const ForkIcon = icon(
   "ForkIcon",
   <path d="M5 6.5v7M5 11c0-2.6 10-1 10-4.5M3 4.5a2 2 0 1 0 4 0 2 2 0 1 0-4 0M3 15.5a2 2 0 1 0 4 0 2 2 0 1 0-4 0M13 4.5a2 2 0 1 0 4 0 2 2 0 1 0-4 0" />,
 );
+export const PersonIcon = icon(
+  "PersonIcon",
+  <path d="M10 10a3.3 3.3 0 1 0 0-6.6 3.3 3.3 0 0 0 0 6.6ZM3.5 17c.6-3 3-4.5 6.5-4.5s5.9 1.5 6.5 4.5" />,
+);
+export const SignOutIcon = icon(
+  "SignOutIcon",
+  <path d="M8 3.5H4v13h4M8.5 10h8M13.5 7l3 3-3 3" />,
+);
+export const ShareIcon = icon(
+  "ShareIcon",
+  <path d="M8 9.5a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6ZM2.5 16c.4-2.6 2.4-4 5.5-4 2 0 3.5.6 4.4 1.6M15 9.5v6M12 12.5h6" />,
+);
+export const FamilyIcon = icon(
+  "FamilyIcon",
+  <path d="M8 3.2h4v4H8zM3 12.8h4v4H3zM13 12.8h4v4h-4zM10 7.2v2.8M5 12.8V10h10v2.8" />,
+);
 export const EyeIcon = icon(
   "EyeIcon",
   <>

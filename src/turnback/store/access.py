@@ -91,6 +91,11 @@ left join sessions s on s.root_id = $4::uuid and s.id = $5::uuid and s.deleted_a
 
 ROLE = f"with caller as ({caller()}) select role from caller"
 
+EACH = f"""with caller as ({caller()})
+select s.id, {rights("s", "c")} as rights from unnest($4::uuid[], $5::uuid[]) a(root_id, id)
+join sessions s on s.root_id = a.root_id and s.id = a.id and s.deleted_at is null
+cross join caller c"""
+
 STANDING = f"""select a.n, c.principal_id is not null as alive, {rights("s", "c")} as rights
 from unnest($1::uuid[], $2::uuid[], $3::uuid[]) with ordinality a(credential, root_id, id, n)
 left join lateral ({caller("a.credential", "null::text", "null::text")}) c on true
@@ -123,6 +128,18 @@ class Access:
         if row is None or not row["alive"]:
             raise ended()
         return frozenset(map(Right, row["rights"] or ()))
+
+    async def each(
+        self, principal: Principal, keys: Sequence[SessionKey]
+    ) -> dict[SessionKey, frozenset[Right]]:
+        """What the principal may do with each of these sessions of its project."""
+        if principal.credential is None or not keys:
+            return dict.fromkeys(keys, frozenset(Right))
+        args = (principal.credential, principal.id, principal.project_id)
+        places = ([key.root_id for key in keys], [key.id for key in keys])
+        rows = await self._db.run(lambda c: c.fetch(EACH, *args, *places))
+        found = {row["id"]: frozenset(map(Right, row["rights"])) for row in rows}
+        return {key: found.get(key.id, frozenset()) for key in keys}
 
     async def require(self, principal: Principal, key: SessionKey, right: Right) -> None:
         """Raise where the principal lacks a right on this session of its project.

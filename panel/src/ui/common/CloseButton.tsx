@@ -1,13 +1,20 @@
-// The small cross that closes a panel on the canvas.
+// The small cross that closes a panel, or takes one of several away.
 
 import { CloseIcon } from "../icons";
 
-export function CloseButton({ onClose }: { onClose: () => void }) {
+export function CloseButton({
+  label = "Close",
+  onClose,
+}: {
+  label?: string;
+  onClose: () => void;
+}) {
   return (
     <button
       type="button"
       className="button icon-only quiet small"
-      aria-label="Close"
+      aria-label={label}
+      title={label}
       onClick={onClose}
     >
       <CloseIcon />

@@ -1,15 +1,19 @@
 // What the list shows when there is nothing in it.
 
+import { Action } from "../common/Action";
 import { OpenIcon, PlusIcon } from "../icons";
 
 export function EmptyList({
   reason,
   query,
+  blocked,
   onCreate,
   onOpen,
 }: {
   reason: "none" | "search" | "archived";
   query: string;
+  /** Why none can be made. */
+  blocked: string | null;
   onCreate: () => void;
   onOpen: () => void;
 }) {
@@ -58,16 +62,20 @@ export function EmptyList({
         nothing said before is lost.
       </p>
       <div className="actions">
-        <button type="button" className="button primary" onClick={onCreate}>
+        <Action className="button primary" blocked={blocked} onAct={onCreate}>
           <PlusIcon />
           New session
-        </button>
-        <button type="button" className="button" onClick={onOpen}>
+        </Action>
+        <Action className="button" blocked={blocked} onAct={onOpen}>
           <OpenIcon />
           Open a workflow file
-        </button>
+        </Action>
       </div>
-      <p className="hint">or drop a workflow’s .json file anywhere on this page</p>
+      <p className="hint">
+        {blocked === null
+          ? "or drop a workflow’s .json file anywhere on this page"
+          : `${blocked}.`}
+      </p>
     </div>
   );
 }

@@ -10,12 +10,16 @@ import {
   type Problem,
 } from "../../client/rest";
 import type { SessionInfo } from "../../client/types";
+import { AccountMenu } from "../account/AccountMenu";
+import { createObstacle, useCaller } from "../account/useCaller";
+import { Action } from "../common/Action";
 import { Dialog } from "../common/Dialog";
 import { Logo } from "../common/Logo";
 import { moveFocus } from "../common/moveFocus";
 import { SkipLinks } from "../common/SkipLinks";
 import { ThemeToggle } from "../common/ThemeToggle";
 import { useToasts } from "../common/Toasts";
+import { FamilyDialog } from "../family/FamilyDialog";
 import { pickFile, readWorkflowFile } from "../files";
 import { OpenIcon, PlusIcon, SearchIcon } from "../icons";
 import { navigate, sessionPath } from "../router";
@@ -34,6 +38,8 @@ export function SessionListPage() {
   const [loaded, setLoaded] = useState<Loaded | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
   const [deleting, setDeleting] = useState<SessionInfo | null>(null);
+  const [family, setFamily] = useState<SessionInfo | null>(null);
+  const closeFamily = useCallback(() => setFamily(null), []);
   const [busy, setBusy] = useState(false);
   const [over, setOver] = useState(false);
   /** What has just been done, to be heard. */
@@ -116,6 +122,8 @@ export function SessionListPage() {
     });
   };
 
+  const caller = useCaller();
+  const cannotCreate = createObstacle(caller) ?? (busy ? "It is being made" : null);
   const sessions = loaded?.sessions ?? [];
   const nothing = loaded !== null && sessions.length === 0;
   return (
@@ -134,7 +142,7 @@ export function SessionListPage() {
         setOver(false);
         if (!file) return;
         event.preventDefault();
-        void create(file);
+        if (cannotCreate === null) void create(file);
       }}
     >
       <SkipLinks links={[["#sessions", "Skip to the sessions"]]} />
@@ -150,26 +158,28 @@ export function SessionListPage() {
           <Logo />
           Turnback
         </a>
-        <ThemeToggle />
+        <div className="list-head-actions">
+          <ThemeToggle />
+          <AccountMenu />
+        </div>
       </header>
 
       <main className="list-main" id="sessions" tabIndex={-1}>
         <div className="list-title">
           <h1 ref={heading} tabIndex={-1}>{archived ? "Archived sessions" : "Sessions"}</h1>
           <div className="actions">
-            <button type="button" className="button" disabled={busy} onClick={() => void openFile()}>
+            <Action className="button" blocked={cannotCreate} onAct={() => void openFile()}>
               <OpenIcon />
               Open a workflow file
-            </button>
-            <button
-              type="button"
+            </Action>
+            <Action
               className="button primary"
-              disabled={busy}
-              onClick={() => void create(null)}
+              blocked={cannotCreate}
+              onAct={() => void create(null)}
             >
               <PlusIcon />
               New session
-            </button>
+            </Action>
           </div>
         </div>
 
@@ -211,6 +221,7 @@ export function SessionListPage() {
           <EmptyList
             reason={query.trim() !== "" ? "search" : archived ? "archived" : "none"}
             query={query.trim()}
+            blocked={cannotCreate}
             onCreate={() => void create(null)}
             onOpen={() => void openFile()}
           />
@@ -239,6 +250,7 @@ export function SessionListPage() {
                       : `Archived “${session.name}”.`,
                   )
                 }
+                onFamily={() => setFamily(session)}
                 onDelete={() => setDeleting(session)}
               />
             ))}
@@ -255,6 +267,14 @@ export function SessionListPage() {
         Drop a workflow file to begin a session with it
       </div>
 
+      {family && (
+        <FamilyDialog
+          id={family.id}
+          name={family.name}
+          archived={family.archived}
+          onClose={closeFamily}
+        />
+      )}
       {deleting && (
         <Dialog title={`Delete “${deleting.name}”?`} onClose={() => setDeleting(null)}>
           <p>

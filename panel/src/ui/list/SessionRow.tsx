@@ -5,22 +5,28 @@ import { useState } from "react";
 import type { SessionInfo } from "../../client/types";
 import { EditableName } from "../common/EditableName";
 import { Menu } from "../common/Menu";
-import { ArchiveIcon, PencilIcon, TrashIcon } from "../icons";
-import { navigate, sessionPath } from "../router";
+import { PageLink } from "../common/PageLink";
+import { ArchiveIcon, FamilyIcon, PencilIcon, TrashIcon } from "../icons";
+import { sessionPath } from "../router";
+import { READ_ONLY } from "../session/obstacle";
 import { ago } from "../time";
 
 export function SessionRow({
   session,
   onRename,
   onArchive,
+  onFamily,
   onDelete,
 }: {
   session: SessionInfo;
   onRename: (name: string) => void;
   onArchive: () => void;
+  onFamily: () => void;
   onDelete: () => void;
 }) {
   const [editing, setEditing] = useState(false);
+  const { rights } = session;
+  const cannotChange = rights.includes("run") ? null : READ_ONLY;
   const path = sessionPath(session.id);
   const updated = new Date(session.updated_at);
   const working = session.state === "GENERATING" || session.state === "STOPPING";
@@ -36,18 +42,11 @@ export function SessionRow({
           onRename={onRename}
         />
       ) : (
-        <a
-          className="session-link"
-          href={path}
-          onClick={(event) => {
-            if (event.metaKey || event.ctrlKey || event.shiftKey) return;
-            event.preventDefault();
-            navigate(path);
-          }}
-        >
+        <PageLink className="session-link" to={path}>
           {session.name}
-        </a>
+        </PageLink>
       )}
+      {session.visibility === "private" && <span className="tag">Private</span>}
       {working && <span className="tag">Working</span>}
       <span className="session-model">{session.model}</span>
       <time dateTime={session.updated_at} title={updated.toLocaleString()}>
@@ -56,13 +55,26 @@ export function SessionRow({
       <Menu
         label={`More for ${session.name}`}
         items={[
-          { label: "Rename", icon: <PencilIcon />, onSelect: () => setEditing(true) },
+          {
+            label: "Rename",
+            icon: <PencilIcon />,
+            blocked: cannotChange,
+            onSelect: () => setEditing(true),
+          },
           {
             label: session.archived ? "Take out of the archive" : "Archive",
             icon: <ArchiveIcon />,
+            blocked: cannotChange,
             onSelect: onArchive,
           },
-          { label: "Delete…", icon: <TrashIcon />, onSelect: onDelete, danger: true },
+          { label: "Family", icon: <FamilyIcon />, onSelect: onFamily },
+          {
+            label: "Delete…",
+            icon: <TrashIcon />,
+            blocked: rights.includes("manage") ? null : "Only its owner may delete it",
+            onSelect: onDelete,
+            danger: true,
+          },
         ]}
       />
     </li>

@@ -16,7 +16,8 @@ export function Banners({
   status: ConnectionStatus;
   state: SessionState;
   onRetry: () => void;
-  onUnarchive: () => void;
+  /** Null for who may not. */
+  onUnarchive: (() => void) | null;
 }) {
   if (status.phase === "waiting") return <Reconnecting status={status} onRetry={onRetry} />;
   if (state.ready && state.agent === "UNAVAILABLE") {
@@ -35,9 +36,11 @@ export function Banners({
       <div className="banner calm" role="status">
         <ArchiveIcon />
         <span>This session is archived. It can be read, not changed.</span>
-        <button type="button" className="link" onClick={onUnarchive}>
-          Take it out of the archive
-        </button>
+        {onUnarchive && (
+          <button type="button" className="link" onClick={onUnarchive}>
+            Take it out of the archive
+          </button>
+        )}
       </div>
     );
   }

@@ -23,12 +23,15 @@ import { SkipLinks } from "../common/SkipLinks";
 import { useToasts } from "../common/Toasts";
 import { Composer } from "../conversation/Composer";
 import { Conversation } from "../conversation/Conversation";
+import { ReadOnlyNote } from "../conversation/ReadOnlyNote";
 import { RedoDock } from "../conversation/RedoDock";
 import { useDraft } from "../conversation/useDraft";
+import { FamilyDialog } from "../family/FamilyDialog";
 import { download, readWorkflowFile } from "../files";
 import { RevertPreview } from "../preview/RevertPreview";
 import { usePreview } from "../preview/usePreview";
 import { navigate, sessionPath } from "../router";
+import { ShareDialog } from "../sharing/ShareDialog";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
 import { EarlierBar } from "./EarlierBar";
@@ -40,6 +43,7 @@ import { TopBar } from "./TopBar";
 import { useEarlier } from "./useEarlier";
 import { useFork } from "./useFork";
 import { useOrigin } from "./useOrigin";
+import { useRights } from "./useRights";
 import { useSession } from "./useSession";
 import { useShortcuts } from "./useShortcuts";
 import { useTurnMoves } from "./useTurnMoves";
@@ -52,7 +56,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const [session, view] = useSession(id);
   const { state, connection } = view;
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
-  const [help, setHelp] = useState(false);
+  const [sheet, setSheet] = useState<"help" | "share" | "family" | null>(null);
   const [sent, setSent] = useState(0);
   const [shown, setShown] = useState<{ id: string } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
@@ -84,7 +88,9 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   });
   const origin = useOrigin(id, state.ready);
 
-  const cannot = obstacle(view);
+  const rights = useRights(id, state.sharing);
+  const mayRun = rights?.has("run") ?? true;
+  const cannot = obstacle(view, rights);
   const generating = state.agent === "GENERATING" || state.agent === "STOPPING";
   const looking = preview.target !== null;
   const blocked =
@@ -126,6 +132,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     setSent((count) => count + 1);
     void draft.send((content) => attempt(() => session.prompt(content)));
   };
+  const closeSheet = useCallback(() => setSheet(null), []);
   const stop = useCallback(() => void attempt(() => session.stop()), [attempt, session]);
   const back = () => {
     navigate(sessionPath(id));
@@ -154,8 +161,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const save = () => void attempt(async () => download(state.name, await workflowText(id)));
 
   useShortcuts({
-    help: () => setHelp(true),
-    escape: help ? null : at !== null ? back : generating ? stop : null,
+    help: () => setSheet("help"),
+    escape: sheet !== null ? null : at !== null ? back : generating ? stop : null,
     write: () => composer.current?.focus(),
     revertLast: () => {
       const last = headTurns.at(-1);
@@ -170,7 +177,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     },
   });
 
-  const cannotFork = forkObstacle(view, busy);
+  const cannotFork = forkObstacle(view, rights, busy);
   const onPath = useMemo(() => new Set(headTurns.map((turn) => turn.id)), [headTurns]);
   const forkBlocked = (turn: Turn) =>
     cannotFork ?? (onPath.has(turn.id) ? null : "This turn is on another line; check it out first");
@@ -219,14 +226,19 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
         pane={pane}
         onPane={setPane}
         onRename={(name) => void attempt(() => patchSession(id, { name }))}
+        renamable={mayRun}
         onSave={save}
-        onHelp={() => setHelp(true)}
+        onShare={() => setSheet("share")}
+        onFamily={() => setSheet("family")}
+        onHelp={() => setSheet("help")}
       />
       <Banners
         status={connection}
         state={state}
         onRetry={() => session.retryNow()}
-        onUnarchive={() => void attempt(() => patchSession(id, { archived: false }))}
+        onUnarchive={
+          mayRun ? () => void attempt(() => patchSession(id, { archived: false })) : null
+        }
       />
       <Announcer
         state={state}
@@ -303,7 +315,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 onKept={moves.addKept}
               />
             )}
-            {look === null && (
+            {look === null && !mayRun && <ReadOnlyNote mayFork={rights?.has("fork") ?? false} />}
+            {look === null && mayRun && (
               <Composer
                 field={composer}
                 hidden={looking}
@@ -319,7 +332,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
           </div>
         </section>
       </main>
-      {help && <ShortcutSheet onClose={() => setHelp(false)} />}
+      {sheet === "help" && <ShortcutSheet onClose={closeSheet} />}
+      {sheet === "share" && <ShareDialog id={id} sharing={state.sharing} onClose={closeSheet} />}
+      {sheet === "family" && (
+        <FamilyDialog id={id} name={state.name} archived={state.archived} onClose={closeSheet} />
+      )}
     </div>
   );
 }

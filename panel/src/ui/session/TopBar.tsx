@@ -2,10 +2,11 @@
 
 import { useState } from "react";
 
+import { AccountMenu } from "../account/AccountMenu";
 import { EditableName } from "../common/EditableName";
 import { Logo } from "../common/Logo";
 import { ThemeToggle } from "../common/ThemeToggle";
-import { KeysIcon, SaveIcon } from "../icons";
+import { FamilyIcon, KeysIcon, SaveIcon, ShareIcon } from "../icons";
 import { navigate } from "../router";
 
 export function TopBar({
@@ -14,7 +15,10 @@ export function TopBar({
   pane,
   onPane,
   onRename,
+  renamable,
   onSave,
+  onShare,
+  onFamily,
   onHelp,
 }: {
   name: string;
@@ -22,7 +26,11 @@ export function TopBar({
   pane: "canvas" | "conversation";
   onPane: (pane: "canvas" | "conversation") => void;
   onRename: (name: string) => void;
+  /** Whether this person may give it another name. */
+  renamable: boolean;
   onSave: () => void;
+  onShare: () => void;
+  onFamily: () => void;
   onHelp: () => void;
 }) {
   const [editing, setEditing] = useState(false);
@@ -41,7 +49,8 @@ export function TopBar({
         <Logo />
       </a>
       <h1 className="session-name">
-        {ready && (
+        {name !== "" && !renamable && <span className="name-fixed">{name}</span>}
+        {ready && renamable && (
           <EditableName
             name={name}
             label="Session name"
@@ -77,6 +86,26 @@ export function TopBar({
         <button
           type="button"
           className="button icon-only quiet"
+          onClick={onShare}
+          disabled={!ready}
+          title="Share: who may read it and write in it"
+          aria-label="Share"
+        >
+          <ShareIcon />
+        </button>
+        <button
+          type="button"
+          className="button icon-only quiet"
+          onClick={onFamily}
+          disabled={!ready}
+          title="Family: what it was forked from, and its forks"
+          aria-label="Family"
+        >
+          <FamilyIcon />
+        </button>
+        <button
+          type="button"
+          className="button icon-only quiet"
           onClick={onHelp}
           title="Keyboard shortcuts (?)"
           aria-label="Keyboard shortcuts"
@@ -84,6 +113,7 @@ export function TopBar({
           <KeysIcon />
         </button>
         <ThemeToggle />
+        <AccountMenu />
       </div>
     </header>
   );

@@ -194,7 +194,7 @@ async def fork_session(request: Request, session_id: str) -> Response:
             )
             row = await sessions.dao.session(principal, asked.child_id)
             answer = {
-                "session": session_body(row),
+                "session": await session_body(request, row),
                 "lineage": _lineage(made.lineage),
                 "pending_action": _pending(row.pending),
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import datetime
@@ -30,7 +31,7 @@ from turnback.api.rest.request import (
 )
 from turnback.api.rest.settings import ChangeRunSettings, RunSettingsBody
 from turnback.core.errors import BadCursor
-from turnback.core.principal import Visibility
+from turnback.core.principal import Right, Visibility
 from turnback.core.run_settings import RunSettingsChange, refuse_looser
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
@@ -72,7 +73,7 @@ class ChangeSession(Body):
 
 
 class SessionBody(BaseModel):
-    """A session, as listed."""
+    """A session, as listed. `rights`: what the caller may do with it."""
 
     id: str
     name: str
@@ -80,6 +81,7 @@ class SessionBody(BaseModel):
     state: Literal["AVAILABLE", "GENERATING", "STOPPING"]
     owner: str
     visibility: Literal["project", "private"]
+    rights: list[Literal["read", "run", "fork", "manage"]]
     archived: bool
     head_id: str
     revision: int
@@ -95,7 +97,20 @@ class SessionList(BaseModel):
     next_cursor: str | None
 
 
-def session_body(row: SessionRow) -> dict[str, Any]:
+async def session_body(request: Request, row: SessionRow) -> dict[str, Any]:
+    """A session as its caller sees it."""
+    [body] = await session_bodies(request, [row])
+    return body
+
+
+async def session_bodies(request: Request, rows: Sequence[SessionRow]) -> list[dict[str, Any]]:
+    """Sessions as their caller sees them."""
+    access, principal = sessions_of(request).dao.access, principal_of(request)
+    rights = await access.each(principal, [row.key for row in rows])
+    return [_session(row, rights[row.key]) for row in rows]
+
+
+def _session(row: SessionRow, rights: frozenset[Right]) -> dict[str, Any]:
     return {
         "id": row.key.id,
         "name": row.name,
@@ -103,6 +118,7 @@ def session_body(row: SessionRow) -> dict[str, Any]:
         "state": row.state,
         "owner": row.owner,
         "visibility": row.visibility,
+        "rights": [right for right in Right if right in rights],
         "archived": row.archived_at is not None,
         "head_id": row.head.step_id,
         "revision": row.revision,
@@ -143,7 +159,7 @@ async def create_session(request: Request) -> Response:
                 workflow=asked.workflow,
                 settings=asked.settings.change() if asked.settings else {},
             )
-            body = orjson.dumps(session_body(row)).decode()
+            body = orjson.dumps(await session_body(request, row)).decode()
             claim.answer = Answer(201, body, f"/sessions/{row.key.id}")
         return response(claim.answer)
 
@@ -200,7 +216,7 @@ async def list_sessions(
     page = rows[:limit]
     return json_answer(
         {
-            "sessions": [session_body(row) for row in page],
+            "sessions": await session_bodies(request, page),
             "next_cursor": page[-1].key.id if len(rows) > limit else None,
         }
     )
@@ -210,7 +226,7 @@ async def list_sessions(
 async def get_session(request: Request, session_id: str) -> Response:
     """One session."""
     row = await sessions_of(request).dao.session(principal_of(request), session_id)
-    return json_answer(session_body(row))
+    return json_answer(await session_body(request, row))
 
 
 @router.patch(
@@ -230,7 +246,7 @@ async def change_session(request: Request, session_id: str) -> Response:
     command = Change(body.name, body.archived, body.model, settings, visibility)
     await actor.ask(Asked(command, principal_of(request)))
     row = await sessions_of(request).dao.session(principal_of(request), session_id)
-    return json_answer(session_body(row))
+    return json_answer(await session_body(request, row))
 
 
 @router.delete("/sessions/{session_id}", status_code=204)

@@ -1,0 +1,20 @@
+// Who uses the page, for what is drawn.
+
+import { createContext, useContext } from "react";
+
+import type { Caller } from "../../client/caller";
+
+/** Before there are keys: whoever reaches the server owns everything in it. */
+export const LOCAL: Caller = { principal: "local", project: "local", role: "owner", key_id: null };
+
+export const CallerContext = createContext<Caller>(LOCAL);
+
+export function useCaller(): Caller {
+  return useContext(CallerContext);
+}
+
+/** Why this caller cannot make a session; null where it can. */
+export function createObstacle({ role }: Caller): string | null {
+  if (role === "viewer") return "As a viewer you may read and fork sessions, not make new ones";
+  return role === null ? "As a guest you see the sessions that you were granted, and make none" : null;
+}
