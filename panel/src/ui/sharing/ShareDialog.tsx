@@ -40,15 +40,17 @@ export function ShareDialog({
   const [said, setSaid] = useState("");
   const heading = useRef<HTMLHeadingElement>(null);
 
-  // Changes and questions may cross: the newest question's answer counts.
+  // Changes go one after the other; what is asked meanwhile may miss those that are still to come.
   const asked = useRef(0);
+  const changing = useRef(0);
+  const queue = useRef<Promise<unknown>>(Promise.resolve());
 
   const load = useCallback(async () => {
     const turn = ++asked.current;
     try {
       const session = await getSession(id);
       const grants = session.rights.includes("manage") ? await getGrants(id) : null;
-      if (turn === asked.current) setShared({ session, grants });
+      if (turn === asked.current && changing.current === 0) setShared({ session, grants });
     } catch (error) {
       if (turn === asked.current) setProblem((error as Problem).message);
     }
@@ -63,14 +65,18 @@ export function ShareDialog({
   ): Promise<boolean> => {
     setShared((now) => now && will(now));
     setProblem(null);
+    changing.current += 1;
+    const doing = queue.current.then(act);
+    queue.current = doing.catch(() => undefined);
     try {
-      await act();
+      await doing;
       setSaid(done);
       return true;
     } catch (error) {
       setProblem((error as Problem).message);
       return false;
     } finally {
+      changing.current -= 1;
       await load();
     }
   };
@@ -116,7 +122,7 @@ export function ShareDialog({
                           (now) => ({
                             ...now,
                             grants: now.grants?.map((one) =>
-                              one === grant ? { ...grant, rights } : one,
+                              one.principal === grant.principal ? { ...one, rights } : one,
                             ) ?? null,
                           }),
                         )
