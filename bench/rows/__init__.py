@@ -7,6 +7,7 @@ from types import ModuleType
 from bench.rows import (
     broadcast,
     crowd,
+    fork,
     load,
     loop,
     memory,
@@ -22,6 +23,7 @@ from bench.rows import (
 ROWS: dict[str, ModuleType] = {
     "step": step,
     "revert": revert,
+    "fork": fork,
     "pages": pages,
     "size": size,
     "memory": memory,
