@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import asyncpg
 
@@ -94,7 +95,7 @@ class Bulk:
 
     async def session(self) -> Line:
         """A session with the workload's workflow, and nothing said."""
-        workflow = workload.workflow()
+        workflow = _workflow()
         return Line(await self.store.session(workflow), workflow)
 
     async def said(self, line: Line, *, turns: int, records: int = 10) -> Line:
@@ -158,6 +159,11 @@ async def fork(store: Store, source_id: str) -> tuple[Fork, Forked]:
     asked = Fork(source_id, new_id())
     made = await store.dao.fork(LOCAL, asked, now=now_ms(), max_depth=MAX_DEPTH)
     return asked, made
+
+
+@cache
+def _workflow() -> Workflow:
+    return workload.workflow()
 
 
 @asynccontextmanager

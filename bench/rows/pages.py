@@ -1,11 +1,11 @@
-"""Reads over HTTP: the newest page, a transcript, and the same again unchanged."""
+"""Reads over HTTP: transcripts and the newest page, at depth and not, and the same unchanged."""
 
 from __future__ import annotations
 
 import time
 from contextlib import AsyncExitStack
 
-from bench import floors
+from bench import bulk, floors
 from bench.measure import Act, Row, against, in_turn
 from bench.wire import Http
 from bench.world import ByHand, Store, World, serving
@@ -15,54 +15,80 @@ from turnback.store.rows import SessionKey
 
 WHAT = (
     "Over one kept HTTP connection to a `turnback serve` process. Q reads the same rows by "
-    "asyncpg in the measuring process. The page is of the newest 50 steps, of a straight "
-    "session and of one whose path has parted 128 times; the transcript has 1,000 records."
+    "asyncpg in the measuring process. The transcripts have 1,000 records: of one session, of a "
+    "fork, and of the 32nd fork below another, all of which have said as many of them; read first: "
+    "by a server that keeps none of them in memory. The page is of the newest 50 steps, of a "
+    "straight session, of one whose path has parted 128 times, and of the 128th fork below it, "
+    "two steps of each of them."
 )
 RECORDS = """select id, branch_id, seq, parent_id, turn_id, step_index, role, before_hash,
     after_hash, end_reason, event_seq, principal, created_at, payload from records
 where root_id = $1::uuid and branch_id = (select head_branch from sessions where id = $1::uuid)
 order by seq desc limit $2"""
+COUNT, DEPTHS, DEEP = 1_000, (1, 32), 128
 PARTINGS = 128
 
 
 async def measure(world: World) -> list[Row]:
-    """Pages against each other, the transcript and its 304 against Q."""
+    """Transcripts and a 304 against Q, pages against each other."""
     async with world.store() as store, AsyncExitStack() as entered:
-        straight, parted = await store.session(), await store.session()
-        await store.seed(straight, turns=100, steps=9)
+        parted = await store.session()
         await _part(store, parted)
-        server = await entered.enter_async_context(serving(store.url))
-        http = await Http.connect(server.port)
-        rows = await entered.enter_async_context(
-            floors.rows(store.url, RECORDS, straight.id, 1_000)
-        )
-        transcript = f"/sessions/{straight.id}/transcript?limit=1000"
+        async with bulk.writing(store) as write:
+            straight = await write.said(await write.session(), turns=COUNT // 10)
+            forks = [await _forks(write, depth) for depth in DEPTHS]
+            one = await write.said(await write.session(), turns=1, records=50)
+            deep = await write.forked(one, depth=DEEP, turns=1)
+        served = await entered.enter_async_context(serving(store.url))
+        forgetful = await entered.enter_async_context(serving(store.url, transcript_cache=1))
+        http, cold = await Http.connect(served.port), await Http.connect(forgetful.port)
+        query = floors.rows(store.url, RECORDS, straight.key.id, COUNT)
+        rows = await entered.enter_async_context(query)
+        transcript = _transcript(straight.key)
         await _get(http, transcript)
         etag = http.headers["etag"]
-        page, parted_page = (f"/sessions/{key.id}/steps?limit=50" for key in (straight, parted))
         series = await in_turn(
             {
                 "Q": rows,
-                "transcript": _act(http, transcript),
-                "unchanged": _act(http, transcript, status=304, etag=etag),
-                "page": _act(http, page),
-                "parted": _act(http, parted_page),
-            }
+                "transcript of 1,000 records": _act(http, transcript),
+                **{
+                    f"the same at depth {depth}": _act(http, _transcript(key))
+                    for depth, key in zip(DEPTHS, forks, strict=True)
+                },
+                "the same read first": _act(cold, transcript),
+                "the same unchanged: 304": _act(http, transcript, status=304, etag=etag),
+                "page": _act(http, _page(straight.key)),
+                f"newest page of 50, parted {PARTINGS} times": _act(http, _page(parted)),
+                f"newest page of 50, depth {DEEP}": _act(http, _page(deep.key)),
+            },
+            times=20,
         )
         http.close()
+        cold.close()
+    q, page = series.pop("Q"), series.pop("page")
     return [
-        against(
-            "transcript of 1,000 records", series["transcript"], series["Q"], at_most=1.5, of="Q"
-        ),
-        against("the same unchanged: 304", series["unchanged"], series["Q"], at_most=1.5, of="Q"),
-        against(
-            f"newest page of 50, parted {PARTINGS} times",
-            series["parted"],
-            series["page"],
-            at_most=1.5,
-            of="one never parted",
-        ),
+        against(name, taken, page, at_most=1.5, of="a straight one")
+        if name.startswith("newest")
+        else against(name, taken, q, at_most=1.5, of="Q")
+        for name, taken in series.items()
     ]
+
+
+async def _forks(write: bulk.Bulk, depth: int) -> SessionKey:
+    """A fork of a fork, so many times, with `COUNT` records of which all have said as many."""
+    each = COUNT // (depth + 1) // 2 * 2
+    first = await write.said(await write.session(), turns=1, records=COUNT - depth * each)
+    last = await write.forked(first, depth=depth, turns=1, records=each)
+    assert last.head.seq == COUNT
+    return last.key
+
+
+def _transcript(key: SessionKey) -> str:
+    return f"/sessions/{key.id}/transcript?limit={COUNT}"
+
+
+def _page(key: SessionKey) -> str:
+    return f"/sessions/{key.id}/steps?limit=50"
 
 
 async def _part(store: Store, key: SessionKey) -> None:

@@ -7,6 +7,7 @@ import time
 from bench import floors
 from bench.measure import Act, Row, against, in_turn
 from bench.world import ByHand, World
+from turnback.sessions.actor import Actor
 
 WHAT = (
     "From a finished step in the session's queue to its commit: record, HEAD, snapshot blobs, "
@@ -27,17 +28,13 @@ async def measure(world: World) -> list[Row]:
                 hand.run = await hand.prompt(actor)
                 return time.perf_counter() - began
 
-            def step(*, last: bool) -> Act:
-                async def act() -> float:
-                    draft = hand.draft(actor, last=last)
-                    began = time.perf_counter()
-                    await actor.append(hand.run, hand.run.step_id, draft)
-                    return time.perf_counter() - began
-
-                return act
-
             series = await in_turn(
-                {"F": floor, "first": first, "middle": step(last=False), "last": step(last=True)},
+                {
+                    "F": floor,
+                    "first": first,
+                    "middle": act(hand, actor),
+                    "last": act(hand, actor, last=True),
+                },
                 rounds=9,
                 times=60,
                 warm=60,
@@ -46,3 +43,15 @@ async def measure(world: World) -> list[Row]:
         against(f"one step, durable: {which}", series[which], series["F"], at_most=2, of="F")
         for which in ("first", "middle", "last")
     ]
+
+
+def act(hand: ByHand, actor: Actor, *, last: bool = False) -> Act:
+    """The next step of the run that is under way."""
+
+    async def run() -> float:
+        draft = hand.draft(actor, last=last)
+        began = time.perf_counter()
+        await actor.append(hand.run, hand.run.step_id, draft)
+        return time.perf_counter() - began
+
+    return run
