@@ -45,18 +45,18 @@ def json_answer(
     )
 
 
-def snake(value: dict[str, Any]) -> dict[str, Any]:
-    """A step's members renamed for REST; what tools took and gave is left as it is."""
-    renamed: dict[str, Any] = {}
-    for name, member in value.items():
-        if name in ("toolCalls", "toolResults"):
-            member = [snake(item) for item in member]
-        elif name == "usage" and member is not None:
-            member = snake(member)
-        renamed[_snake(name)] = member
-    return renamed
+def snake(member: Any) -> Any:
+    """A member of a step renamed for REST; what tools took and gave is left as it is."""
+    match member:
+        case dict():
+            return {snake_name(name): value for name, value in member.items()}
+        case list():
+            return [snake(item) for item in member]
+        case _:
+            return member
 
 
 @cache
-def _snake(name: str) -> str:
+def snake_name(name: str) -> str:
+    """The name of a frame's member as REST has it."""
     return re.sub(r"([A-Z])", lambda m: "_" + m[1].lower(), name)
