@@ -16,8 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import asyncpg
 import httpx
 import pytest
+from rest import turn
+from serving import serving as serving_here
 from websockets.asyncio.client import connect
 
 from turnback.cli import main
@@ -365,3 +368,45 @@ def until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.usefixtures("own_logging")
+async def test_a_purge_by_hand_and_the_check_after_it(
+    fresh_database: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TURNBACK_DATABASE_URL", fresh_database)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            [TURNBACK, *arguments], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    async with serving_here(fresh_database) as server:
+        parent = await server.session()
+        await turn(server, parent, "add a CSVFileScan")
+        answer = await server.http.post(f"/sessions/{parent}/fork", json={})
+        child = answer.json()["session"]["id"]
+        await turn(server, child, "hello")
+        code, told, why = await asyncio.to_thread(run, "purge", parent)
+        assert (code, told) == (1, "")
+        assert "delete it first" in why
+        assert (await server.http.delete(f"/sessions/{parent}")).status_code == 204
+        async with server.connect(child) as client:
+            await client.snapshot()
+            code, told, _ = await asyncio.to_thread(run, "purge", parent)
+            assert code == 0
+            assert told.startswith("Purged: 3 records, 1 turns")
+            assert await client.until_closed() == 1013, "it is told at once"
+        assert (await server.http.get(f"/sessions/{child}/transcript")).status_code == 410
+        code, told, _ = await asyncio.to_thread(run, "check")
+        assert code == 0
+        assert {line[:6] for line in told.splitlines()} == {"ok    "}
+        connection = await asyncpg.connect(fresh_database)
+        await connection.execute("delete from turns")
+        await connection.close()
+        code, told, _ = await asyncio.to_thread(run, "check")
+        assert code == 1
+        assert re.search(
+            r"^FAIL  records have a turn: 2 not, as [0-9a-f-]+, [0-9a-f-]+$", told, re.M
+        )

@@ -216,6 +216,32 @@ async def test_a_record_that_is_missing_is_an_error_and_never_a_shorter_page(
             assert page.json()["count"] == 2
 
 
+async def test_a_page_in_memory_is_given_to_the_path_that_it_is_of_and_to_no_other(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database) as server, serving(fresh_database) as fresh:
+        session = await server.session()
+        first = await turn(server, session, "hello")
+        for _ in range(3):
+            await turn(server, session, "hello again")
+        path = f"/sessions/{session}/transcript"
+        page = await server.http.get(path, params={"limit": 5})
+        assert (await server.http.get(path, params={"limit": 5})).content == page.content
+        boundary = {"turn_id": first["turnId"], "position": "after"}
+        made = await server.http.post(f"/sessions/{session}/fork", json={"boundary": boundary})
+        child = made.json()["session"]["id"]
+        for _ in range(3):
+            await turn(server, child, "something else")
+        for id_ in (session, child, session):
+            asked = f"/sessions/{id_}/transcript"
+            for params in ({"limit": 5}, {"limit": 3}, {"limit": 5}):
+                known = await server.http.get(asked, params=params)
+                unknown = await fresh.http.get(asked, params=params)
+                assert known.content == unknown.content
+        await execute(fresh_database, "delete from records where seq = 2")
+        problem(await server.http.get(path, params={"limit": 5}), 409, "history_missing")
+
+
 async def test_the_steps_are_complete_or_an_error_too(fresh_database: str) -> None:
     async with serving(fresh_database) as server:
         session = await server.session()

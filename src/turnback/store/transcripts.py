@@ -29,10 +29,13 @@ _BRANCH = f"coalesce($3::uuid, {_HEAD.format('head_branch')})"
 _SEQ = f"coalesce($4::integer, {_HEAD.format('head_seq')})"
 _UNTIL = f"least({_SEQ}, $5::integer + $6::integer)"
 
-_LOST = """exists (select from segments g
-    join branches b on b.root_id = $1::uuid and b.id = g.src
-    join sessions o on o.root_id = $1::uuid and o.id = b.session_id
-    where o.purged_at is not null)"""
+_PURGED = """segments g cross join lateral (
+        select session_id from branches where root_id = $1::uuid and id = g.src offset 0) b
+    cross join lateral (select from sessions where root_id = $1::uuid and id = b.session_id
+        and purged_at is not null offset 0) o"""
+"""The segments `g` that are of purged sessions; each look-up by its key."""
+
+_LOST = f"exists (select from {_PURGED})"
 
 PAGE = f"""{segments(branch=_BRANCH, seq=_SEQ, after="$5::integer", until=_UNTIL)},
 line(src, lo, hi, below, bound) as (
@@ -55,8 +58,9 @@ select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
     f.family_epoch > 0 and {_LOST} as is_purged,
     h.is_held,
     case when h.is_held then (
-        select count(*) from segments g join records r on r.root_id = $1::uuid
-            and r.branch_id = g.src and r.seq > g.lo and r.seq <= g.hi) end as count,
+        select count(*) from segments g cross join lateral (
+            select from records where root_id = $1::uuid and branch_id = g.src
+                and seq > g.lo and seq <= g.hi offset 0) x) end as count,
     case when not h.is_held then (
         select string_agg(x.id::text, ' ' order by x.seq) from segments g cross join lateral (
             select id, seq from records where root_id = $1::uuid and branch_id = g.src
@@ -71,9 +75,7 @@ began at, which must be reachable. The page that is held in memory, `$7` and `$8
 _REST = segments(branch="$2::uuid", seq="$3::integer", after="$4::integer", until="$3::integer")
 
 LOST = f"""{_REST}
-select g.lo, g.hi from segments g join branches b on b.root_id = $1::uuid and b.id = g.src
-join sessions o on o.root_id = $1::uuid and o.id = b.session_id
-where o.purged_at is not null order by g.lo"""
+select g.lo, g.hi from {_PURGED} order by g.lo"""
 
 RECORDS = """select id, branch_id, seq, session_id, turn_id, step_index, role, parent_id,
     before_hash, after_hash, end_reason, principal, created_at, payload
