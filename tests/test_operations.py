@@ -24,9 +24,15 @@ def test_each_setting_and_command_that_is_named_is_there() -> None:
     settings = {variable(field) for field in Settings.model_fields}
     assert set(re.findall(r"TURNBACK_[A-Z_]+", TEXT)) <= settings
     there = {command.name or command.callback.__name__ for command in commands.registered_commands}
-    named = set(re.findall(r"`turnback ([a-z]+)", TEXT))
+    there |= {
+        f"{group.name} {command.name or command.callback.__name__}"
+        for group in commands.registered_groups
+        for command in group.typer_instance.registered_commands
+    }
+    groups = "|".join(group.name for group in commands.registered_groups)
+    named = set(re.findall(rf"(?:`|\n)turnback ((?:(?:{groups}) )?[a-z]+)", TEXT))
     assert named <= there
-    assert there - {"schema"} <= named | {"serve", "doctor"}
+    assert there - {"schema"} <= named
 
 
 def test_each_log_event_that_is_named_is_logged() -> None:
