@@ -206,6 +206,29 @@ async def test_sockets_of_a_fork_are_sent_what_is_left_anew(server: Server) -> N
         assert shown[: len(own)] == own
 
 
+async def test_a_fork_of_which_nothing_is_left_is_opened_and_prompted(server: Server) -> None:
+    parent, _, theirs, _ = await family(server)
+    newborn = await fork(server, parent)
+    content = (await server.http.get(f"/sessions/{newborn}/workflow")).json()
+    await delete(server, parent)
+    await purge(server, parent)
+    async with server.connect(newborn) as client, server.connect(newborn, v1=False) as base:
+        for opened in (await client.snapshot(), await base.snapshot()):
+            assert (opened["headId"], opened["steps"]) == (theirs[-1], [])
+            assert opened["workflowContent"] == content
+        cursor = client.frames[0]["stepsCursor"]
+        older = await server.http.get(f"/sessions/{newborn}/steps", params={"before": cursor})
+        problem(older, 410, "history_purged")
+        assert (await get(server, f"/api/agents/{newborn}/react-steps"))["steps"] == []
+        told = await client.prompt("add a Filter")
+        assert told[-1]["state"] == "AVAILABLE"
+        await base.wait(is_status("AVAILABLE"), since=1)
+        page = await get(server, f"/sessions/{newborn}/steps")
+        assert page["steps"][0]["parent_id"] == theirs[-1]
+    again = await get(server, f"/sessions/{newborn}/workflow")
+    assert len(again["operators"]) == len(content["operators"]) + 1
+
+
 async def test_another_process_shows_nothing_that_was_purged(fresh_database: str) -> None:
     async with (
         serving(fresh_database) as here,

@@ -144,7 +144,7 @@ def snapshot(
         "branches": branches,
         "redoDepth": view.redo_depth,
         "redoId": view.redo_id,
-        "stepsCursor": view.path[0].id if view.older and view.path else None,
+        "stepsCursor": view.path[0].id if view.older and view.path else view.older,
         "partial": None,
         "pendingAction": None if view.pending is None else _pending(view.pending),
         "effectsOutOfStep": [],
