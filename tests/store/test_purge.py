@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -15,9 +16,9 @@ from turnback.core.errors import (
     UnknownStep,
     UnknownTurn,
 )
-from turnback.core.lineage import Boundary, Fork, Side
+from turnback.core.lineage import Boundary, Fork, PendingMode, Side
 from turnback.core.principal import LOCAL, service_of
-from turnback.core.tree import EndReason, NewIds
+from turnback.core.tree import EndReason, NewIds, Purged
 from turnback.store.check import examine
 from turnback.store.dao import Dao
 from turnback.store.database import Database
@@ -221,3 +222,65 @@ async def test_a_run_under_way_in_a_fork_goes_on_through_a_purge(dao: Dao) -> No
     again = await Story.of(dao, child.key.id)
     assert [step.turn_id for step in again.tree.remaining_path()] == [turn, turn]
     assert again.tree.prompt(NewIds(new_id(), new_id(), new_id()), by="local")
+
+
+async def test_nothing_is_shown_from_the_moment_that_a_purge_has_begun(
+    dao: Dao, database: Database
+) -> None:
+    parent = await Story.begin(dao)
+    first, second = await parent.prompt("one"), await parent.prompt("two")
+    child = await Story.of(dao, await fork(dao, parent, second))
+    own = await child.prompt("three")
+    await parent.delete()
+    assert await dao._purge.close(parent.key) == [child.key.id]
+    assert await rows(database, "records", parent.key.root_id) == 6, "nothing has gone yet"
+    stored = await dao.load(LOCAL, child.key.id)
+    assert stored.purged == {
+        step.id: Purged(step.turn_id, parent.tree.turns[step.turn_id].effective_index)
+        for step in parent.tree.steps.values()
+    }
+    assert [step.turn_id for step in stored.steps] == [own, own]
+    assert [turn.id for turn in stored.turns] == [own]
+    page = await dao.transcripts.page(LOCAL, child.key, after=0, limit=1_000)
+    assert (page.ids, page.purged) == ([], (0, 4))
+    assert (await dao.transcripts.page(LOCAL, child.key, after=4, limit=1_000)).purged is None
+    with pytest.raises(HistoryPurged):
+        await dao.transcripts.usage(LOCAL, child.key)
+    for turn in (first, second):
+        asked = Fork(child.key.id, new_id(), Boundary(turn, Side.BEFORE), PendingMode.EDIT)
+        with pytest.raises(HistoryPurged):
+            await dao.fork(LOCAL, asked, now=NOW, max_depth=128)
+    assert await dao._purge.close(parent.key) == [], "it has begun already"
+
+
+async def test_two_purges_at_once_leave_what_one_leaves(dao: Dao, database: Database) -> None:
+    parent = await Story.begin(dao)
+    turns = [await parent.prompt(f"one {n}", f"two {n}") for n in range(8)]
+    child = await Story.of(dao, await fork(dao, parent, turns[-1]))
+    await child.prompt("three")
+    await parent.delete()
+    both = await asyncio.gather(*(dao.purge(LOCAL, parent.key.id, batch=BATCH) for _ in range(2)))
+    assert sum(one.records for one in both) == 24
+    stored = await dao.load(LOCAL, child.key.id)
+    indexes = [left.effective_index for left in stored.purged.values()]
+    assert sorted(indexes) == [n for n in range(8) for _ in range(3)]
+    assert await wrong(database) == []
+
+
+async def test_the_parts_of_a_transcript_around_what_was_purged_are_read(dao: Dao) -> None:
+    root = await Story.begin(dao)
+    middle = await Story.of(dao, await fork(dao, root, await root.prompt("one")))
+    leaf = await Story.of(dao, await fork(dao, middle, await middle.prompt("two")))
+    await leaf.prompt("three")
+    whole = (await dao.transcripts.page(LOCAL, leaf.key, after=0, limit=6)).ids
+    assert whole is not None
+    await purged(dao, middle)
+
+    async def ids(after: int, limit: int) -> list[str] | tuple[int, int] | None:
+        page = await dao.transcripts.page(LOCAL, leaf.key, after=after, limit=limit)
+        return page.purged or page.ids
+
+    assert await ids(0, 2) == whole[:2]
+    assert await ids(0, 3) == await ids(0, 6) == await ids(1, 2) == (2, 4)
+    assert await ids(3, 1) == await ids(3, 3) == (3, 4)
+    assert await ids(4, 2) == whole[4:]
