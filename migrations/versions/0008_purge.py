@@ -2,13 +2,17 @@
 
 `purged_records` tells a step that was purged from one that never was. `erased_at` is set when a
 purge or a sweep has removed everything that it is to remove. `sessions` may be large and in use, so
-its index is made concurrently, in a statement that can be run again where it was cut off.
+its index is made concurrently, in a statement that can be run again where it was cut off. Without
+what is left a fork cannot be gone on with after what was purged: going down is refused then.
 
 Revision ID: 0008
 Revises: 0007
 """
 
 from alembic import op
+from sqlalchemy import text
+
+from turnback.core.errors import DowngradeRefused
 
 revision = "0008"
 down_revision = "0007"
@@ -30,6 +34,12 @@ create table purged_records (
 )
 """
 
+PURGED = "there are purged records, by whose places forks find what is left of them"
+
+REFUSED = f"""do $$ begin
+    if exists (select from purged_records) then raise exception '{PURGED}'; end if;
+end $$"""
+
 
 def upgrade() -> None:
     with op.get_context().autocommit_block():
@@ -40,6 +50,14 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    op.execute("lock table purged_records in access exclusive mode")
+    if op.get_context().as_sql:
+        op.execute(REFUSED)
+    elif op.get_bind().scalar(text("select exists (select from purged_records)")):
+        raise DowngradeRefused(
+            f"Migration `{revision}` cannot be taken back: {PURGED}; stay at it, or restore a"
+            " backup from before the first purge"
+        )
     op.execute("drop table purged_records")
     op.execute("drop index sessions_deleted")
     op.execute("alter table sessions drop column erased_at")

@@ -39,6 +39,9 @@ ATTACHMENT = """insert into attachments (root_id, id, session_id, project_id, na
     sha256, principal, created_at)
 select id, gen_random_uuid(), id, 'local', 'x', 'text/plain', 0, '', 'local', now() from sessions"""
 
+PURGED = """insert into purged_records (root_id, branch_id, seq, id, turn_id, turn_index)
+select id, id, 1, id, id, 0 from gen_random_uuid() id"""
+
 KEY = """insert into principals values ('ann');
 insert into api_keys (id, prefix, hash, principal_id, project_id, name)
 values (gen_random_uuid(), 'x', sha256('x'), 'ann', 'local', '')"""
@@ -237,6 +240,7 @@ class Kept:
 
 KEPT = {
     "forks": Kept("0006", FORK, "there are forks", "delete from session_lineage"),
+    "purges": Kept("0008", PURGED, "there are purged records", "delete from purged_records"),
     "attachments": Kept(
         "0007", ATTACHMENT, "there are attachments", "update attachments set deleted_at = now()"
     ),
