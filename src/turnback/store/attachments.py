@@ -82,11 +82,15 @@ where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
 
 INHERITED = """attached as materialized (
     select r.branch_id, r.seq, x.attachment_id, x.source from allowed a
-    join session_attachment_access x on x.root_id = $1::uuid and x.session_id = $2::uuid
-        and x.revoked_at is null
-    join attachments t on t.root_id = $1::uuid and t.id = x.attachment_id and t.deleted_at is null
-    join attachment_refs r on r.root_id = $1::uuid and r.attachment_id = x.attachment_id
-        and r.seq <= a.cut),
+    cross join lateral (
+        select attachment_id, source from session_attachment_access
+        where root_id = $1::uuid and session_id = $2::uuid and revoked_at is null offset 0) x
+    cross join lateral (
+        select from attachments where root_id = $1::uuid and id = x.attachment_id
+        and deleted_at is null offset 0) t
+    cross join lateral (
+        select branch_id, seq from attachment_refs where root_id = $1::uuid
+        and attachment_id = x.attachment_id and seq <= a.cut offset 0) r),
 line(src, lo, hi, below, bound, earliest) as (
     select b.src, b.lo, b.hi, b.below, a.cut, e.earliest
     from (select min(seq) as earliest from attached) e cross join allowed a
@@ -108,6 +112,8 @@ inherited as (
 It stands in a `with recursive`, whose $1 is the root and $2 the parent, behind `allowed` (cut,
 cutoff_branch) and `directory` (the child's id). It begins at the files that the parent may read
 itself: where there are none the prefix is not walked, and no further down than the first of them.
+Each is looked up by its key, in this order: a plan that begins at a file reads what every fork of
+the family may see of it.
 """
 
 
