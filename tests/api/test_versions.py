@@ -23,6 +23,8 @@ from rest import get, turn
 from serving import Server, serving
 from wire import Frame, Gone, is_error, is_head, is_status, is_step
 
+from turnback.store.ids import new_id
+
 LINEAGE = "lineage.v1"
 PROMPTS = [f"add a {type_}" for type_ in ("CSVFileScan", "TextInput", "PythonUDFSourceV2", "Limit")]
 
@@ -163,6 +165,19 @@ async def test_a_fork_of_a_session_that_was_made_by_hand_has_its_history_once(
     assert answer.json()["lineage"] is None
     person.handed[fork] = await person.shown(new, by_hand)
     assert await person.prompts(new, fork) == PROMPTS[:2]
+
+
+async def test_a_fork_whose_answer_was_lost_is_found_again_past_an_old_server(
+    servers: dict[str, Server],
+) -> None:
+    old, new = servers.values()
+    session = await new.session()
+    await turn(new, session, PROMPTS[0])
+    asked = f"/sessions/{session}/fork", {"target_session_id": new_id()}
+    answers = [await on.http.post(asked[0], json=asked[1]) for on in (new, old, new)]
+    assert [answer.status_code for answer in answers] == [201, 404, 200]
+    assert answers[1].json()["code"] == "not_found"  # and not that of a session that is none
+    assert answers[0].json() == answers[2].json()
 
 
 # -- that the old server is as it was
