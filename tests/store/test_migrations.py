@@ -18,7 +18,19 @@ import asyncpg
 import pytest
 from alembic import command
 from alembic.config import Config
-from migrating import READ, WRITTEN_AT, columns, psql, query, rows, run, schema, to, written
+from migrating import (
+    READ,
+    STATEMENTS,
+    WRITTEN_AT,
+    columns,
+    psql,
+    query,
+    rows,
+    run,
+    schema,
+    to,
+    written,
+)
 from rest import get, problem
 from serving import serving
 from wire import Client
@@ -82,6 +94,29 @@ def test_what_older_code_writes_after_a_migration_is_as_if_written_before(
     of = columns(fresh_database)
     assert columns(blank_database) == of
     assert rows(blank_database, of) == rows(fresh_database, of)
+
+
+async def test_each_statement_of_older_code_is_good_on_the_newest_schema(
+    blank_database: str, fresh_database: str
+) -> None:
+    """It takes the same parameters and gives the same columns: processes of before go on."""
+    await asyncio.to_thread(to, blank_database, WRITTEN_AT)
+    before, now = [await asyncpg.connect(url) for url in (blank_database, fresh_database)]
+    try:
+        for statement in STATEMENTS:
+            assert await takes_and_gives(now, statement) == await takes_and_gives(before, statement)
+    finally:
+        await before.close()
+        await now.close()
+
+
+async def takes_and_gives(
+    connection: asyncpg.Connection, text: str
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """The types of a statement's parameters; the names and types of its columns."""
+    prepared = await connection.prepare(text)
+    columns = [(column.name, column.type.name) for column in prepared.get_attributes()]
+    return [parameter.name for parameter in prepared.get_parameters()], columns
 
 
 async def test_what_older_code_has_written_is_read_and_gone_on_with(fresh_database: str) -> None:

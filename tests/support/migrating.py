@@ -21,6 +21,8 @@ FOLDER = Path(__file__).parents[1] / "data" / "database_0003"
 WRITTEN = (FOLDER / "rows.sql").read_text()
 READ: dict[str, Any] = json.loads((FOLDER / "read.json").read_text())
 """What that server answered of its sessions: by session, then by what follows its path."""
+STATEMENTS: list[str] = json.loads((FOLDER / "statements.json").read_text())
+"""What it said to the database, as that has logged it: commits, reads, lists, leases, keys."""
 
 
 def to(url: str, revision: str) -> None:
