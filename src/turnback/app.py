@@ -52,7 +52,8 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
                 await sessions.start()
                 app.state.sessions = sessions
                 app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
-                app.state.places = Places(settings.ws_sockets_per_principal)
+                app.state.sockets = Places.of_sockets(settings.ws_sockets_per_principal)
+                app.state.waits = Places.of_waits(settings.waits_per_principal)
                 app.state.drain = sessions.drain
                 try:
                     yield

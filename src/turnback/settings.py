@@ -213,6 +213,8 @@ class Settings(BaseSettings):
     """How long a transcript waits for the session to come to `min_revision`."""
     wait_timeout: Seconds = 600.0
     """How long `?wait=end` waits for a turn's end, and is then answered 202."""
+    waits_per_principal: Positive = 1_000
+    """Requests of one caller that wait so on one process, beyond which they are refused."""
 
     @field_validator("lease_expiry")
     @classmethod

@@ -145,6 +145,38 @@ async def test_a_client_that_leaves_is_not_waited_for(fresh_database: str) -> No
         await state(server, session, "AVAILABLE")
 
 
+async def test_a_wait_too_many_is_refused_and_runs_nothing_and_has_its_place_later(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database, **SLOWLY, waits_per_principal=2) as server:
+        sessions = [await server.session() for _ in range(3)]
+        waiting = [
+            asyncio.create_task(command(server, session, "Prompt", **PROMPT, wait=True))
+            for session in sessions[:2]
+        ]
+        for session in sessions[:2]:
+            await state(server, session, "GENERATING")
+        refused = await command(server, sessions[2], "Prompt", **PROMPT, wait=True)
+        data = problem(refused, 429, "too_many_waits")["data"]
+        assert data == {"limit": "waits_per_principal", "value": 2, "retryAfterMs": 1000}
+        assert refused.headers["retry-after"] == "1"
+        assert (await get(server, f"/sessions/{sessions[2]}"))["revision"] == 0
+        assert (await command(server, sessions[2], "Stop")).status_code == 202  # waits for nothing
+        assert [(await answer).status_code for answer in waiting] == [200, 200]
+        again = await command(server, sessions[2], "Prompt", **PROMPT, wait=True)
+        assert again.status_code == 200
+
+
+async def test_frames_that_no_answer_has_room_for_are_left_out(fresh_database: str) -> None:
+    async with serving(fresh_database, ws_max_send=2_000) as server:
+        session = await server.session()
+        answer = await command(server, session, "Prompt", **PROMPT, wait=True)
+        assert (answer.status_code, set(answer.json())) == (202, {"headId", "eventSeq", "turnId"})
+        assert (await get(server, f"/sessions/{session}"))["state"] == "AVAILABLE"
+        stopped = await command(server, session, "Stop", wait=True)
+        assert stopped.status_code == 200
+
+
 async def test_a_deleted_session_ends_the_wait(fresh_database: str) -> None:
     async with serving(fresh_database, **SLOWLY) as server:
         session = await server.session()

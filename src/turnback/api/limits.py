@@ -1,4 +1,7 @@
-"""How much one client may ask: messages on a socket, sockets of a principal (protocol.md 4)."""
+"""How much one client may ask: messages on a socket, sockets and waits of a principal.
+
+The limits of protocol.md 4.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,11 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from turnback.core.errors import RateLimited, TooManySockets
+from turnback.core.errors import RateLimited, Refusal, TooManySockets, TooManyWaits
 from turnback.core.principal import Principal
 
 LATER = 1.0
-"""Seconds after which a socket that found no place may try again."""
+"""Seconds after which whoever found no place may try again."""
 
 
 class Rate:
@@ -41,21 +44,49 @@ class Rate:
 
 
 class Places:
-    """The sockets that each principal has open on this process."""
+    """What each principal has open on this process: so many at once.
 
-    def __init__(self, per_principal: int) -> None:
-        self._per_principal = per_principal
+    `limit` is the name of that setting, `refusal` what one too many is refused with, and
+    `sentence` its words after the number.
+    """
+
+    def __init__(self, most: int, *, limit: str, refusal: type[Refusal], sentence: str) -> None:
+        self._most = most
+        self._limit = limit
+        self._refusal = refusal
+        self._sentence = sentence
         self._taken: Counter[str] = Counter()
+
+    @classmethod
+    def of_sockets(cls, most: int) -> Places:
+        """Sockets, refused with `TooManySockets`."""
+        return cls(
+            most,
+            limit="ws_sockets_per_principal",
+            refusal=TooManySockets,
+            sentence="sockets are open, the limit (`ws_sockets_per_principal`); close some, or try "
+            "again later",
+        )
+
+    @classmethod
+    def of_waits(cls, most: int) -> Places:
+        """Requests that wait for a turn's end, refused with `TooManyWaits`."""
+        return cls(
+            most,
+            limit="waits_per_principal",
+            refusal=TooManyWaits,
+            sentence="requests wait for a turn's end, the limit (`waits_per_principal`); nothing "
+            "was carried out: ask without `wait`, or try again later",
+        )
 
     @contextmanager
     def place(self, principal: Principal) -> Iterator[None]:
-        """Within it, one socket more is open. Raises `TooManySockets`."""
-        if self._taken[principal.id] >= self._per_principal:
-            raise TooManySockets(
-                f"{self._per_principal:,} sockets are open, the limit "
-                "(`ws_sockets_per_principal`); close some, or try again later",
-                limit="ws_sockets_per_principal",
-                value=self._per_principal,
+        """Within it, one more is open. Raises the refusal of one too many."""
+        if self._taken[principal.id] >= self._most:
+            raise self._refusal(
+                f"{self._most:,} {self._sentence}",
+                limit=self._limit,
+                value=self._most,
                 retryAfterMs=round(LATER * 1000),
             )
         self._taken[principal.id] += 1

@@ -9,7 +9,8 @@ what a program needs (never a secret, never bytes of another session).
         Busy, NothingToRedo, NotOnPath, StaleHead, EditConflict, ConfirmationRequired,
         RequestConflict,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
-        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets
+        Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
+        TooManyWaits
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep
       BadInput             the caller's words are wrong
@@ -179,6 +180,14 @@ class TooManySockets(Refusal):
 
     code = "too_many_sockets"
     status = 429
+
+
+class TooManyWaits(Refusal):
+    """More requests wait for a turn's end than a principal may have; data: as of sockets."""
+
+    code = "too_many_waits"
+    status = 429
+    retry_after = 1
 
 
 class NotFound(TurnbackError):
