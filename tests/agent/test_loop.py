@@ -184,7 +184,7 @@ def nothing_is_collected_with_a_complaint() -> Iterator[None]:
 
 @pytest.fixture
 async def model(provider: ScriptedProvider) -> AsyncIterator[ChatModel]:
-    async with resolve(Settings(model="openai:scripted", model_base_url=provider.url)) as resolved:
+    async with resolve(Settings(**provider.settings)) as resolved:
         yield resolved
 
 

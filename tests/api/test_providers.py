@@ -262,8 +262,7 @@ async def service(standing_database: str) -> AsyncIterator[Service]:
         scripted_provider() as provider,
         serving(
             standing_database,
-            model="openai:scripted",
-            model_base_url=provider.url,
+            **provider.settings,
             model_api_key=KEY,
             model_timeout=1.0,
             model_idle_timeout=0.4,

@@ -107,8 +107,7 @@ async def test_a_run_outlives_a_short_restart(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("before, "), Pause(hold), text("after")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(postgres.url, lease_expiry=20.0, **model) as server:
+    async with serving(postgres.url, lease_expiry=20.0, **provider.settings) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
@@ -129,8 +128,9 @@ async def test_a_run_whose_database_stays_away_ends_as_interrupted(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("before, "), Pause(hold), text("after")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(postgres.url, lease_expiry=0.5, lease_heartbeat=0.2, **model) as server:
+    async with serving(
+        postgres.url, lease_expiry=0.5, lease_heartbeat=0.2, **provider.settings
+    ) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()

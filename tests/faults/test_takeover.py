@@ -37,10 +37,9 @@ async def two(
     folder: Path, url: str, provider: ScriptedProvider, *, polls: float = 0.2, **settings: Any
 ) -> AsyncIterator[tuple[Process, Server]]:
     """A server to be killed or frozen, which polls every `polls` seconds, and one that goes on."""
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        process(folder, url, poll_interval=polls, **model, **settings) as first,
-        serving(url, **model, **settings) as second,
+        process(folder, url, poll_interval=polls, **provider.settings, **settings) as first,
+        serving(url, **provider.settings, **settings) as second,
     ):
         yield first, second
 

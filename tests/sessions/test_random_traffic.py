@@ -36,8 +36,7 @@ SMALL: dict[str, Any] = {
 def settings_of(provider: ScriptedProvider, seed: int) -> dict[str, Any]:
     """The settings for a seed: odd ones have small limits."""
     return {
-        "model": "openai:scripted",
-        "model_base_url": provider.url,
+        **provider.settings,
         "max_steps": 6,
         "session_idle_timeout": 0.3,
         **(SMALL if seed % 2 else {}),

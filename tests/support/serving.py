@@ -117,7 +117,5 @@ async def scripted(
     fresh_database: str, provider: ScriptedProvider
 ) -> AsyncIterator[tuple[Server, ScriptedProvider]]:
     """A server whose model is the scripted provider."""
-    async with serving(
-        fresh_database, model="openai:scripted", model_base_url=provider.url
-    ) as running:
+    async with serving(fresh_database, **provider.settings) as running:
         yield running, provider

@@ -205,9 +205,8 @@ async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: 
 async def test_a_run_taken_over_from_a_process_that_died_is_counted_and_logged(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     provider.will([text("and so on"), Pause()])
-    async with process(tmp_path, fresh_database, **model) as killed:
+    async with process(tmp_path, fresh_database, **provider.settings) as killed:
         session = await killed.session()
         async with killed.connect(session) as client:
             await client.snapshot()
