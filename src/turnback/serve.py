@@ -37,7 +37,9 @@ if TYPE_CHECKING:
     from turnback.signals import Signals
 
 DESCRIPTORS = 65_536  # open files, of which each socket is one
-GC_THRESHOLD = (50_000, 20, 20)
+GC_THRESHOLD = (10_000, 100, 20)
+"""Each young collection is short, one to two ms, and older ones, which walk all that sockets and
+sessions have made since the start, are rare: what counting references does not free is little."""
 DRAIN_MARGIN = 10.0  # seconds beyond `drain_timeout`, for what was interrupted to be saved
 
 log = structlog.get_logger()
