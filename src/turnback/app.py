@@ -24,6 +24,26 @@ from turnback.store.ids import new_id
 from turnback.telemetry import metrics, tracing
 
 
+@asynccontextmanager
+async def opened(settings: Settings, database_url: str) -> AsyncIterator[Dao]:
+    """The store of one process, over the migrated database at `database_url`."""
+    database = await Database.open(
+        database_url,
+        size=settings.db_pool_size,
+        connect_timeout=settings.db_connect_timeout,
+        statement_timeout=settings.db_statement_timeout,
+    )
+    try:
+        yield Dao(
+            database,
+            node_id=new_id(),
+            max_redo_depth=settings.max_redo_depth,
+            directory_cache=settings.directory_cache,
+        )
+    finally:
+        await database.close()
+
+
 def create_app(settings: Settings, database_url: str) -> FastAPI:
     """The app over the migrated database at `database_url`.
 
@@ -33,22 +53,10 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        database = await Database.open(
-            database_url,
-            size=settings.db_pool_size,
-            connect_timeout=settings.db_connect_timeout,
-            statement_timeout=settings.db_statement_timeout,
-        )
-        dao = Dao(
-            database,
-            node_id=new_id(),
-            max_redo_depth=settings.max_redo_depth,
-            directory_cache=settings.directory_cache,
-        )
-        sessions = Sessions(dao, settings)
         watching = asyncio.create_task(metrics.watch_loop())
         try:
-            async with tracing.exporting(dao.node_id):
+            async with opened(settings, database_url) as dao, tracing.exporting(dao.node_id):
+                sessions = Sessions(dao, settings)
                 await sessions.start()
                 app.state.sessions = sessions
                 app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
@@ -61,7 +69,6 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
                     await sessions.close()
         finally:
             watching.cancel()
-            await database.close()
 
     app = FastAPI(
         title="Turnback",
