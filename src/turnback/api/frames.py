@@ -303,8 +303,8 @@ class UsageFrame(_Frame):
     totalTokens: int
 
 
-class StepFrame(_Frame):
-    """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
+class StepMembers(_Frame):
+    """The members of a step that every client sees."""
 
     id: str
     parentId: str
@@ -319,6 +319,11 @@ class StepFrame(_Frame):
     toolCalls: list[ToolCallFrame] | None = None
     toolResults: list[ToolResultFrame] | None = None
     usage: UsageFrame | None = None
+
+
+class StepFrame(StepMembers):
+    """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
+
     branchId: str
     kind: Literal["prompt", "edit"]
     endReason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None
