@@ -210,6 +210,8 @@ class Sessions:
     async def _evict(self, *, older_than: float) -> None:
         now = asyncio.get_running_loop().time()
         for session_id, actor in tuple(self._actors.items()):
+            if self._actors.get(session_id) is not actor:
+                continue  # it was evicted while another one was closed
             if actor.idle and (actor.deleted or now - actor.touched > older_than):
                 del self._actors[session_id]
                 await actor.close()
