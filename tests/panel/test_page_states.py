@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from desk import BUILD, Service
+from flaky import flaky
 from playwright.async_api import expect
 
 if TYPE_CHECKING:
@@ -99,6 +100,29 @@ async def test_turns_that_end_badly_say_how_and_what_can_be_done(
     await expect(banner).to_have_count(0, timeout=20_000)
     await expect(desk.composer).to_have_value("not sent yet")
     await mortal.stop()
+
+
+async def test_a_database_that_is_away_is_said_until_it_is_back(
+    tmp_path: Path, fresh_database: str, desk_of: Callable[..., Any]
+) -> None:
+    async with flaky(fresh_database, tmp_path) as wire:
+        soon = {"TURNBACK_DB_CONNECT_TIMEOUT": "0.5", "TURNBACK_POLL_INTERVAL": "0.2"}
+        env = {"TURNBACK_DATABASE_URL": wire.url} | soon
+        cut_off = Service(tmp_path, delay_ms=4, env=env)
+        await cut_off.start()
+        desk: Desk = await desk_of(cut_off)
+        await desk.open(await cut_off.session())
+        await desk.ask("Load sales.csv")
+        wire.fall_silent()
+        wire.cut()
+        banner = desk.page.locator(".banner")
+        await expect(banner).to_contain_text("The server cannot reach its database.")
+        await expect(desk.revert_button("Load sales.csv")).to_be_disabled()
+        wire.speak()
+        await expect(banner).to_have_count(0)
+        await desk.ask("Sort by amount")
+        await expect(desk.prompts).to_have_text(["Load sales.csv", "Sort by amount"])
+        await cut_off.stop()
 
 
 async def test_text_of_any_length_and_direction_keeps_to_its_place(
