@@ -214,7 +214,10 @@ class Settings(BaseSettings):
     wait_timeout: Seconds = 600.0
     """How long `?wait=end` waits for a turn's end, and is then answered 202."""
     waits_per_principal: Positive = 1_000
-    """Requests of one caller that wait so on one process, beyond which they are refused."""
+    """Requests of one caller that wait on one process, beyond which they are refused.
+
+    They wait for a turn's end (`?wait=end`), or for `min_revision`.
+    """
 
     @field_validator("lease_expiry")
     @classmethod

@@ -233,10 +233,12 @@ async def test_min_revision_is_waited_for_within_a_bound(fresh_database: str) ->
         late = await query(server, session, min_revision=now + 1)
         problem(late, 503, "transcript_not_ready")
         assert late.headers["retry-after"] == "1"
-    async with serving(fresh_database, transcript_wait=10) as server:
+    async with serving(fresh_database, transcript_wait=10, waits_per_principal=1) as server:
         coming = asyncio.create_task(query(server, session, min_revision=now + 1))
         await asyncio.sleep(0.1)
         assert not coming.done()
+        problem(await query(server, session, min_revision=now + 1), 429, "too_many_waits")
+        assert (await query(server, session, min_revision=now)).json()["count"] == 2
         await command(server, session, "Revert", messageId=said["turnId"])
         assert (await coming).json()["count"] == 0
 

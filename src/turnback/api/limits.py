@@ -70,13 +70,13 @@ class Places:
 
     @classmethod
     def of_waits(cls, most: int) -> Places:
-        """Requests that wait for a turn's end, refused with `TooManyWaits`."""
+        """Requests that wait for something to happen, refused with `TooManyWaits`."""
         return cls(
             most,
             limit="waits_per_principal",
             refusal=TooManyWaits,
-            sentence="requests wait for a turn's end, the limit (`waits_per_principal`); nothing "
-            "was carried out: ask without `wait`, or try again later",
+            sentence="requests wait already, the limit (`waits_per_principal`); nothing was "
+            "carried out: ask so that nothing is waited for, or try again later",
         )
 
     @contextmanager

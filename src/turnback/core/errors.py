@@ -183,7 +183,7 @@ class TooManySockets(Refusal):
 
 
 class TooManyWaits(Refusal):
-    """More requests wait for a turn's end than a principal may have; data: as of sockets."""
+    """More requests that wait than a principal may have; data: as of sockets."""
 
     code = "too_many_waits"
     status = 429

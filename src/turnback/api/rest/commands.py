@@ -16,7 +16,6 @@ from pydantic import BaseModel
 
 from turnback.api import encode
 from turnback.api.frames import Unparsed, parse_object
-from turnback.api.limits import Places
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
@@ -26,6 +25,7 @@ from turnback.api.rest.request import (
     principal_of,
     read_body,
     sessions_of,
+    waiting,
 )
 from turnback.core.errors import TurnbackError
 from turnback.sessions.commands import Asked
@@ -79,8 +79,7 @@ async def command(
     raw = await read_body(request)
     async with AsyncExitStack() as held:
         if wait is not None:
-            waits: Places = request.app.state.waits
-            held.enter_context(waits.place(principal_of(request)))
+            held.enter_context(waiting(request))
         claim = await held.enter_async_context(idempotent(request, raw))
         asked = _asked(request, raw)
         if asked.request_id is None and (wait or claim.key):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
 from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from turnback.api.faults import first_fault
+from turnback.api.limits import Places
 from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge, TooSlow
 from turnback.core.principal import LOCAL, Principal
@@ -44,6 +46,12 @@ def records_of(request: Request) -> Records:
 def principal_of(request: Request) -> Principal:
     """Who is calling."""
     return LOCAL
+
+
+def waiting(request: Request) -> AbstractContextManager[None]:
+    """Within it, the request waits for something to happen. Raises `TooManyWaits`."""
+    waits: Places = request.app.state.waits
+    return waits.place(principal_of(request))
 
 
 async def actor_of(request: Request, session_id: str) -> Actor:
