@@ -82,7 +82,7 @@ class Settings(BaseSettings):
     model_api_key: SecretStr | None = None
     """The provider's key; without it, what the provider itself reads from the environment."""
     max_models: Positive = 100
-    """Different models in use by the sessions of one process."""
+    """Models to which one process keeps connections; those that carry no run make room."""
     offline_delay_ms: Milliseconds = 15
     """The offline model's pause between two words."""
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -48,8 +49,7 @@ class Sessions:
         self.settings = settings
         self.draining = False
         self.epoch = ""
-        self._models: dict[str, ChatModel] = {}
-        self._entered = AsyncExitStack()
+        self._models: OrderedDict[str, ChatModel] = OrderedDict()
         self._runner = Runner(settings, self.model)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
@@ -84,17 +84,20 @@ class Sessions:
     async def model(self, name: str) -> ChatModel:
         """The model of this name, made and entered once.
 
-        Raises `ModelNotConfigured`, or `QueueFull` at `max_models`: each keeps connections open.
+        Each keeps connections open: at `max_models` the one that has not been asked for longest,
+        of those that carry no run, makes room. Raises `ModelNotConfigured`, or `QueueFull` where
+        all of them carry runs.
         """
-        if name not in self._models:
-            if len(self._models) >= self.settings.max_models:
-                raise QueueFull(
-                    f"{self.settings.max_models} models are in use, the limit (`max_models`); "
-                    "take one of them"
-                )
-            self._models[name] = model = resolve(self.settings, name=name)
-            await self._entered.enter_async_context(model)
-        return self._models[name]
+        if (model := self._models.get(name)) is not None:
+            self._models.move_to_end(name)
+            return model
+        spare = self._spare_model() if self._models_full else None
+        self._models[name] = model = resolve(self.settings, name=name)
+        left = None if spare is None else self._models.pop(spare)
+        await model.__aenter__()
+        if left is not None:
+            await left.__aexit__(None, None, None)
+        return model
 
     async def get(self, principal: Principal, session_id: str) -> Actor:
         """The live session, loaded if it is not in memory.
@@ -177,7 +180,8 @@ class Sessions:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(actor.close() for actor in self._actors.values()))
         self._actors.clear()
-        await self._entered.aclose()
+        for model in self._models.values():
+            await model.__aexit__(None, None, None)
         await self.dao.leases.drop()
 
     async def _open(self, principal: Principal, session_id: str) -> Actor:
@@ -202,6 +206,20 @@ class Sessions:
         actor.draining = self.draining
         self._actors[session_id] = actor
         return actor
+
+    @property
+    def _models_full(self) -> bool:
+        return len(self._models) >= self.settings.max_models
+
+    def _spare_model(self) -> str:
+        running = {actor.run.model for actor in self._actors.values() if actor.run is not None}
+        for name in self._models:
+            if name not in running:
+                return name
+        raise QueueFull(
+            f"{self.settings.max_models} models carry runs, the limit (`max_models`); take one of "
+            "them, or try again later"
+        )
 
     @property
     def _full(self) -> bool:
