@@ -31,6 +31,7 @@ from turnback.core.workflow import EMPTY, Workflow
 from turnback.settings import Settings
 
 LIMITS = RunLimits.of(Settings())
+WITHIN = 15.0  # seconds: far less than what would go on otherwise
 
 
 ADD = {"operatorId": "op1", "operatorType": "Filter", "properties": {}, "summary": "Keep"}

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import orjson
 import pytest
-from rest import NOT_AN_OBJECT, NOT_JSON, command, get, problem, turn
+from rest import NOBODYS, NOT_AN_OBJECT, NOT_JSON, command, get, problem, turn
 from scripted_provider import ScriptedProvider, call, text, usage
 from serving import Server, serving
 
@@ -159,7 +159,7 @@ async def test_a_query_of_ten_megabytes_is_too_large(standing: Server) -> None:
     assert problem(answer, 413, "too_large")["data"]["limit"] == "max_body"
 
 
-@pytest.mark.parametrize("session", [new_id(), "nothing", "", "é", "x\u0000y", "'; --"])
+@pytest.mark.parametrize("session", [NOBODYS, "nothing", "", "é", "x\u0000y", "'; --"])
 async def test_a_transcript_of_no_session_is_404(standing: Server, session: str) -> None:
     problem(await query(standing, session), 404, "session_not_found")
 

@@ -259,7 +259,7 @@ async def test_backends_killed_again_and_again_during_a_run_do_not_end_it(
 async def test_a_database_that_falls_silent_is_unavailable_within_a_bound(
     fresh_database: str, tmp_path: Path
 ) -> None:
-    quick = {"db_statement_timeout": 0.5, "db_connect_timeout": 0.5}
+    quick = {"db_statement_timeout": 1.0, "db_connect_timeout": 1.0}
     async with flaky(fresh_database, tmp_path) as wire, serving(wire.url, **quick) as server:
         session = await server.session()
         async with server.connect(session) as client:

@@ -136,10 +136,12 @@ async def test_a_run_whose_database_stays_away_ends_as_interrupted(
             await client.snapshot()
             await client.send("Prompt", content="talk")
             await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
+            run = await server.run(session)
             await postgres.stop("fast")
             hold.set()
             await client.wait(UNAVAILABLE)
-            await asyncio.sleep(5)  # its last step has been given up
+            async with asyncio.timeout(15):
+                await run.ended.wait()  # its last step has been given up
             await postgres.start()
             await idle(client)
             assert client.path[-1]["endReason"] == "interrupted"

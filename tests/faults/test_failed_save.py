@@ -198,8 +198,10 @@ async def test_a_run_whose_step_cannot_be_saved_ends_as_interrupted_and_can_be_r
             await client.send("Prompt", content="work")
             await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
             async with failing(fresh_database, sqlstate, "sessions"):
+                run = await server.run(session)
                 hold.set()
-                await asyncio.sleep(1.5)
+                async with asyncio.timeout(15):
+                    await run.ended.wait()
                 assert not [f for f in client.frames if is_step(f) and f["step"]["endReason"]]
             await idle(client)
             assert client.path[-1]["endReason"] == "interrupted"

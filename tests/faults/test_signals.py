@@ -178,7 +178,7 @@ async def test_whoever_still_waits_for_the_database_at_the_end_is_told_that_it_i
             waiting = asyncio.create_task(renamed)
             reading = asyncio.create_task(server.http.get(f"/sessions/{session}/workflow"))
             async with server.connect(session) as late:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(1)  # both are on their way to the database by then
                 server.send(signal.SIGTERM)
                 assert await client.until_closed() == 1012
                 assert await late.until_closed() == 1012

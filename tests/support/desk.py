@@ -88,10 +88,11 @@ class Service:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
-    async def command(self, session_id: str, **frame: Any) -> None:
-        """A command by REST: another client of the same session."""
+    async def command(self, session_id: str, **frame: Any) -> Any:
+        """A command by REST: another client of the same session; its answer."""
         answer = await self.http.post(f"{self.url}/sessions/{session_id}/commands", json=frame)
         assert answer.status_code == 202, answer.text
+        return answer.json()
 
     async def workflow(self, session_id: str) -> bytes:
         """The workflow at HEAD, byte for byte."""

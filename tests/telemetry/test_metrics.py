@@ -144,7 +144,7 @@ async def stop_in_the_middle(client: Client, provider: ScriptedProvider) -> None
 async def test_a_database_that_is_away_and_slow_readers_are_counted(
     fresh_database: str, tmp_path: Path
 ) -> None:
-    quick = {"db_connect_timeout": 0.5, "db_statement_timeout": 0.5, "poll_interval": 5.0}
+    quick = {"db_connect_timeout": 1.0, "db_statement_timeout": 1.0, "poll_interval": 5.0}
     async with flaky(fresh_database, tmp_path) as wire, serving(wire.url, **quick) as server:
         session = await server.session()
         async with server.connect(session):

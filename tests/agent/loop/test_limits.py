@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from loop_runs import ADD, GET, Run, limits, slow_tools
+from loop_runs import ADD, GET, WITHIN, Run, limits, slow_tools
 from scripted_provider import Answer, Pause, Refusal, ScriptedProvider, call, finish, text
 
 from turnback.agent.models import ChatModel, resolve
@@ -30,10 +30,10 @@ async def test_a_turn_ends_at_run_timeout_whatever_it_is_doing(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
     provider.will([text("Half"), Pause()])
-    run = await Run(model, limits=limits(run_timeout=0.5)).collect()
+    run = await Run(model, limits=limits(run_timeout=1)).collect()
     assert [draft.content for draft in run.drafts] == [
         "Half",
-        "Stopped at a limit: 0.5 s for a turn (`run_timeout`).",
+        "Stopped at a limit: 1 s for a turn (`run_timeout`).",
     ]
     assert run.end.end_reason is EndReason.LIMIT
 
@@ -41,7 +41,7 @@ async def test_a_turn_ends_at_run_timeout_whatever_it_is_doing(
 async def test_run_timeout_cuts_a_tool_short(provider: ScriptedProvider, model: ChatModel) -> None:
     provider.will([call("wait", GET)])
     tools = slow_tools(asyncio.Event())
-    run = await Run(model, tools=tools, limits=limits(run_timeout=0.5)).collect()
+    run = await Run(model, tools=tools, limits=limits(run_timeout=1)).collect()
     assert "Not finished" in run.results[0].output
     assert "`run_timeout`" in run.end.content
 
@@ -62,7 +62,7 @@ async def test_an_answer_beyond_max_reply_bytes_is_cut(
     assert run.end.end_reason is EndReason.LIMIT
     assert "`max_reply_bytes`" in run.end.content
     assert len(run.drafts[0].content) <= 1000
-    await asyncio.wait_for(provider.hung_up.wait(), 5)
+    await asyncio.wait_for(provider.hung_up.wait(), WITHIN)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from loop_runs import ADD, GET, Run, limits, of_function, prompt
+from loop_runs import ADD, GET, WITHIN, Run, limits, of_function, prompt
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo
 from scripted_provider import (
@@ -146,20 +146,20 @@ async def test_a_model_that_never_begins_ends_at_model_timeout(
     provider: ScriptedProvider, model: ChatModel, answer: Any
 ) -> None:
     provider.will(answer)
-    run = await Run(model, limits=limits(model_timeout=0.1)).collect()
+    run = await Run(model, limits=limits(model_timeout=0.5)).collect()
     assert run.end.end_reason is EndReason.FAILED
-    assert run.end.content == "Error: the model took longer than 0.1 s (`model_timeout`)."
-    await asyncio.wait_for(provider.hung_up.wait(), 5)
+    assert run.end.content == "Error: the model took longer than 0.5 s (`model_timeout`)."
+    await asyncio.wait_for(provider.hung_up.wait(), WITHIN)
 
 
 async def test_a_model_that_falls_silent_ends_at_model_idle_timeout(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
     provider.will([text("Well"), Pause()])
-    run = await Run(model, limits=limits(model_idle_timeout=0.1)).collect()
+    run = await Run(model, limits=limits(model_idle_timeout=0.5)).collect()
     assert [draft.content for draft in run.drafts] == [
         "Well",
-        "Error: the model said nothing for 0.1 s (`model_idle_timeout`).",
+        "Error: the model said nothing for 0.5 s (`model_idle_timeout`).",
     ]
 
 

@@ -9,7 +9,7 @@ from email.utils import formatdate
 from typing import Any
 
 import pytest
-from loop_runs import Run, limits
+from loop_runs import WITHIN, Run, limits
 from scripted_provider import CUT, Refusal, ScriptedProvider, call_piece, text
 
 from turnback.agent.models import ChatModel
@@ -108,7 +108,7 @@ async def test_stop_during_a_pause_ends_the_turn_at_once(
     provider.will(Refusal(429, retry=True, headers={"retry-after": "25"}))
     run = Run(model)
     running = asyncio.create_task(run.collect())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         await provider.asked.wait()
         await asyncio.sleep(0.1)
         run.stop.set()
@@ -121,7 +121,7 @@ async def test_a_pause_does_not_outlast_model_timeout(
     provider: ScriptedProvider, model: ChatModel
 ) -> None:
     provider.will(Refusal(429, retry=True, headers={"retry-after": "25"}), [text("There.")])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         run = await Run(model, limits=limits(model_timeout=0.3)).collect()
     assert "`model_timeout`" in run.end.content
 

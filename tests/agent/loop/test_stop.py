@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
-from loop_runs import ADD, ADD_2, GET, Run, of_function, slow_tools
+from loop_runs import ADD, ADD_2, GET, WITHIN, Run, of_function, slow_tools
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo
 from scripted_provider import HANG, Answer, Pause, ScriptedProvider, call, call_piece, finish, text
@@ -85,17 +85,14 @@ async def test_stop_while_a_model_call_stands_still(
             said.set()
 
     running = asyncio.create_task(run.collect(listen))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         await provider.asked.wait()
         if content or calls:
             await said.wait()
         await asyncio.sleep(0.02)
-        stopped = asyncio.get_running_loop().time()
         run.stop.set()
         await running
-        took = asyncio.get_running_loop().time() - stopped
         await provider.hung_up.wait()
-    assert took < 1
     assert run.end.end_reason is EndReason.STOPPED
     partial = run.drafts[:-1]
     assert len(partial) == (1 if content or calls else 0)
@@ -118,7 +115,7 @@ async def test_stop_while_a_tool_runs_keeps_what_the_tools_before_it_did(
     started = asyncio.Event()
     run = Run(model, tools=slow_tools(started))
     running = asyncio.create_task(run.collect())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         await started.wait()
         run.stop.set()
         await running
@@ -142,7 +139,7 @@ async def test_stop_of_a_model_that_cleans_up_slowly_still_ends(
                 await let_go.wait()
 
     run = Run(of_function(stubborn))
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(WITHIN):
         await run.collect(lambda count, _: run.stop.set())
     assert run.end.end_reason is EndReason.STOPPED
     let_go.set()
@@ -169,7 +166,7 @@ async def test_cancelling_the_consumer_hangs_up(
 ) -> None:
     provider.will(answer)
     running = asyncio.create_task(Run(model).collect())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         await provider.asked.wait()
         await asyncio.sleep(0.02)
         running.cancel()
@@ -184,7 +181,7 @@ async def test_cancelling_the_consumer_ends_the_tool_that_runs(
     provider.will([call("wait", GET)])
     started = asyncio.Event()
     running = asyncio.create_task(Run(model, tools=slow_tools(started)).collect())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         await started.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from loop_runs import ADD, ADD_2, GET, Run, limits, of_function
+from loop_runs import ADD, ADD_2, GET, WITHIN, Run, limits, of_function
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall
 from scripted_provider import Pause, ScriptedProvider, call, call_piece, text, usage
@@ -138,7 +138,7 @@ async def test_pieces_reach_the_consumer_before_the_answer_is_whole(
     go_on = asyncio.Event()
     provider.will([text("First"), Pause(go_on), text(" then.")])
     run = Run(model)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN):
         first = await anext(run.generator)
         assert isinstance(first, Delta)
         assert first.text == "First"
