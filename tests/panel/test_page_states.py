@@ -72,14 +72,14 @@ async def test_turns_that_end_badly_say_how_and_what_can_be_done(
     await desk.open(await mortal.session(model="openai:nobody"))
     await desk.composer.fill("hello")
     await desk.composer.press("Enter")
-    await expect(step).to_contain_text("Failed", timeout=20_000)
+    await expect(step).to_contain_text("Failed")
     await expect(step).to_contain_text("Send the message again, or revert the turn.")
     await expect(desk.said).to_contain_text("The turn failed.")
 
     await desk.open(await mortal.session())
     await desk.composer.fill(BUILD)
     await desk.composer.press("Enter")
-    await expect(step.last).to_contain_text("Limit reached", timeout=20_000)
+    await expect(step.last).to_contain_text("Limit reached")
     await expect(step.last).to_contain_text("Ask the agent to go on, or revert.")
 
     await desk.composer.fill("hello")
@@ -89,14 +89,14 @@ async def test_turns_that_end_badly_say_how_and_what_can_be_done(
     banner = desk.page.locator(".banner")
     await expect(banner).to_contain_text("Connection lost. Reconnecting, attempt")
     await mortal.start()
-    await expect(step.last).to_contain_text("Interrupted", timeout=20_000)
+    await expect(step.last).to_contain_text("Interrupted")
 
     await desk.composer.fill("not sent yet")
     await mortal.drain()
     await expect(banner).to_contain_text("The server is restarting. Reconnecting, attempt")
     await expect(banner.get_by_role("button", name="Try now")).to_be_visible()
     await mortal.start()
-    await expect(banner).to_have_count(0, timeout=20_000)
+    await expect(banner).to_have_count(0)
     await expect(desk.composer).to_have_value("not sent yet")
     await mortal.stop()
 
