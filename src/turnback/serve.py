@@ -20,11 +20,11 @@ import uvicorn
 import uvloop
 
 from turnback import __version__, logs
-from turnback.agent.models import resolve
 from turnback.api import protocol
 from turnback.api.guard import is_loopback
 from turnback.app import create_app
 from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
+from turnback.settings import OFFLINE
 from turnback.store.embedded import Embedded
 from turnback.store.migrate import check_current, migrate
 
@@ -53,7 +53,10 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
     """
     allow_descriptors()
     with bind(settings.host, settings.port) as listener:
-        resolve(settings)
+        if settings.model != OFFLINE:
+            from turnback.agent.models import resolve
+
+            resolve(settings)
         with database(settings) as (url, embedded):
             app = create_app(settings, url)
             serving = _serve(

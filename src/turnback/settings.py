@@ -11,6 +11,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+OFFLINE = "offline"
+"""The built-in stand-in for a model: it needs no network, no key and next to no time."""
+
 MOST = 2**31 - 1  # what PostgreSQL takes for a whole number, and for a timeout in milliseconds
 
 
@@ -71,7 +74,7 @@ class Settings(BaseSettings):
 
     # -- the model
 
-    model: str = "offline"
+    model: str = OFFLINE
     """The model of new sessions: `offline`, or `PROVIDER:NAME` as in `openai:gpt-5-mini`.
 
     `structured:openai:NAME` is for a model that makes no tool calls, on a server that keeps to a

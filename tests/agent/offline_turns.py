@@ -13,8 +13,8 @@ from typing import Any
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from turnback.agent import canvas
+from turnback.agent.conversation import Conversation
 from turnback.agent.offline import Move, next_move
-from turnback.agent.prompt import Conversation
 from turnback.agent.steps import PastStep, ToolCall, ToolResult
 from turnback.core.errors import ToolFailed
 from turnback.core.tree import Role

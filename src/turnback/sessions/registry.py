@@ -8,15 +8,16 @@ by a wake-up, at once, or by the poll.
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import structlog
 
-from turnback.agent.models import ChatModel, resolve
 from turnback.core.errors import (
     DatabaseUnavailable,
     Draining,
@@ -34,6 +35,9 @@ from turnback.store.dao import Dao
 from turnback.store.database import unreachable
 from turnback.store.rows import SessionKey
 from turnback.telemetry import metrics
+
+if TYPE_CHECKING:
+    from turnback.agent.models import ChatModel
 
 log = structlog.get_logger()
 
@@ -79,6 +83,7 @@ class Sessions:
             asyncio.create_task(self._every(settings.poll_interval, self._poll)),
             asyncio.create_task(self._every(settings.forget_interval, self._forget)),
             asyncio.create_task(self._look()),
+            asyncio.create_task(self._load_models()),
         ]
 
     async def model(self, name: str) -> ChatModel:
@@ -88,11 +93,13 @@ class Sessions:
         of those that carry no run, makes room. Raises `ModelNotConfigured`, or `QueueFull` where
         all of them carry runs.
         """
+        if name not in self._models:
+            await asyncio.to_thread(_model_layer)
         if (model := self._models.get(name)) is not None:
             self._models.move_to_end(name)
             return model
         spare = self._spare_model() if self._models_full else None
-        self._models[name] = model = resolve(self.settings, name=name)
+        self._models[name] = model = _model_layer()(self.settings, name=name)
         left = None if spare is None else self._models.pop(spare)
         await model.__aenter__()
         if left is not None:
@@ -339,6 +346,11 @@ class Sessions:
         for actor in tuple(self._actors.values()):
             await actor.memory.trim()
 
+    async def _load_models(self) -> None:
+        """Import the model layer, a third of all that is imported, beside what already serves."""
+        await asyncio.to_thread(_model_layer)
+        gc.freeze()  # as at the start: what is imported stays, and no collection need walk it
+
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:
             await self._safely(act)
@@ -351,3 +363,11 @@ class Sessions:
             log.warning("database away", during=act.__qualname__)
         except Exception:
             log.exception("ticker failed", during=act.__qualname__)
+
+
+def _model_layer() -> Callable[..., ChatModel]:
+    """`resolve`, when all that a run needs is imported. Takes long the first time: for a thread."""
+    from turnback.agent import loop  # noqa: F401  what the first run imports
+    from turnback.agent.models import resolve
+
+    return resolve
