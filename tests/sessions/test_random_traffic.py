@@ -156,6 +156,7 @@ async def drive_two_servers(
         serving(database_url, **settings) as other,
         traffic(server, database_url, provider, seed, other=other) as driven,
     ):
+        driven.model.processes = 2
         for _ in range(rounds):
             await driven.round()
         await driven.check()

@@ -60,6 +60,13 @@ class Busy(Refusal):
     code = "busy"
 
 
+class Contended(Refusal):
+    """Other processes' commits came first each time that it was decided (lineage.md 3)."""
+
+    code = "contended"
+    retry_after = 1
+
+
 class NothingToRedo(Refusal):
     """The redo stack is empty."""
 

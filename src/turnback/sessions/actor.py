@@ -20,7 +20,7 @@ import structlog
 
 from turnback.agent.steps import StepDraft
 from turnback.core.errors import (
-    Busy,
+    Contended,
     DatabaseUnavailable,
     FencedOff,
     QueueFull,
@@ -441,7 +441,7 @@ class Actor:
             except TurnKeyTaken:
                 pass
             self.doubt()
-        raise Busy("The session is busy: it changed again and again meanwhile; try once more")
+        raise Contended("The session is busy: it changed again and again meanwhile; try once more")
 
     async def _answer_again(self, asked: Asked) -> Done | None:
         """The stored answer to this `requestId`; refused where it was asked with other content."""
