@@ -16,7 +16,7 @@ from playwright.async_api import Locator, Page, expect
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / "tests" / "data" / "workflows"
-START = 60.0  # seconds until a server is ready
+START = 120.0  # seconds until a server is ready
 BUILD = "Build a sales report"
 REPORT = ["Load sales", "Keep real sales", "Total by region", "Sales by region"]
 
