@@ -20,7 +20,7 @@ run: .stamps/install .stamps/page
 	@exec $(VENV)/bin/turnback serve $(ARGS)
 
 test: .stamps/install-dev .stamps/page .stamps/contracts browser lint typecheck-panel
-	$(VENV)/bin/python -m pytest -m "not soak" $(ARGS)
+	$(VENV)/bin/python -m pytest -m "not soak" -n auto --dist worksteal $(ARGS)
 
 soak: .stamps/install-dev .stamps/page .stamps/contracts browser
 	$(VENV)/bin/python -m pytest -m soak $(ARGS)

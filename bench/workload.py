@@ -42,7 +42,7 @@ def step(before: Workflow, end: EndReason | None = None) -> StepDraft:
     for _ in range(2):
         given = arguments(next(_numbers))
         after = _call(after, "modifyOperator", given)
-        call = ToolCall(new_id(), "modifyOperator", given)
+        call = ToolCall("modifyOperator", new_id(), given)
         calls.append(call)
         results.append(ToolResult(call.id, f"Modified operator {given['operatorId']}"))
     return StepDraft(

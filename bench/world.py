@@ -14,6 +14,7 @@ import asyncpg
 
 from bench import workload
 from turnback.agent.steps import StepDraft
+from turnback.app import opened
 from turnback.core.principal import LOCAL
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
@@ -22,7 +23,6 @@ from turnback.sessions.commands import Asked, Prompt
 from turnback.sessions.plans import now_ms
 from turnback.settings import Settings
 from turnback.store.dao import Dao
-from turnback.store.database import Database
 from turnback.store.embedded import DATABASE
 from turnback.store.ids import new_id
 from turnback.store.rows import SessionKey
@@ -100,25 +100,12 @@ class World:
     @asynccontextmanager
     async def _store(self, url: str) -> AsyncIterator[Store]:
         settings = Settings()
-        database = await Database.open(
-            url,
-            size=settings.db_pool_size,
-            connect_timeout=settings.db_connect_timeout,
-            statement_timeout=settings.db_statement_timeout,
-        )
-        dao = Dao(
-            database,
-            node_id=new_id(),
-            max_redo_depth=settings.max_redo_depth,
-            directory_cache=settings.directory_cache,
-            attachments=settings.attachments_folder,
-        )
-        try:
+        async with opened(settings, url) as dao:
             await dao.leases.hold()
-            yield Store(url, settings, dao)
-        finally:
-            await dao.leases.drop()
-            await database.close()
+            try:
+                yield Store(url, settings, dao)
+            finally:
+                await dao.leases.drop()
 
     async def _execute(self, statement: str) -> None:
         connection = await asyncpg.connect(self.url)

@@ -1,4 +1,6 @@
-"""The databases of the tests: one real PostgreSQL for all of them, a fresh database for each."""
+"""The databases of the tests: one real PostgreSQL for each process of them, a fresh database for
+each test.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
 pytest_plugins = ["serving"]
 
 TEMPLATE = "migrated"
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """How many processes `-n auto` is, which `make test` runs the tests in.
+
+    More than there are cores, for a test waits half of its time; few enough for the memory, since
+    each has a PostgreSQL, servers and a browser of its own.
+    """
+    return min(len(os.sched_getaffinity(0)) + 2, 8)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,6 +25,27 @@ from turnback.store.ids import new_id
 from turnback.telemetry import metrics, tracing
 
 
+@asynccontextmanager
+async def opened(settings: Settings, database_url: str) -> AsyncIterator[Dao]:
+    """The store of one process, over the migrated database at `database_url`."""
+    database = await Database.open(
+        database_url,
+        size=settings.db_pool_size,
+        connect_timeout=settings.db_connect_timeout,
+        statement_timeout=settings.db_statement_timeout,
+    )
+    try:
+        yield Dao(
+            database,
+            node_id=new_id(),
+            max_redo_depth=settings.max_redo_depth,
+            directory_cache=settings.directory_cache,
+            attachments=settings.attachments_folder,
+        )
+    finally:
+        await database.close()
+
+
 def create_app(settings: Settings, database_url: str) -> FastAPI:
     """The app over the migrated database at `database_url`.
 
@@ -34,28 +55,16 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        database = await Database.open(
-            database_url,
-            size=settings.db_pool_size,
-            connect_timeout=settings.db_connect_timeout,
-            statement_timeout=settings.db_statement_timeout,
-        )
-        dao = Dao(
-            database,
-            node_id=new_id(),
-            max_redo_depth=settings.max_redo_depth,
-            directory_cache=settings.directory_cache,
-            attachments=settings.attachments_folder,
-        )
-        sessions = Sessions(dao, settings)
         watching = asyncio.create_task(metrics.watch_loop())
         try:
-            async with tracing.exporting(dao.node_id):
+            async with opened(settings, database_url) as dao, tracing.exporting(dao.node_id):
+                sessions = Sessions(dao, settings)
                 await sessions.start()
                 app.state.sessions = sessions
                 app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
                 app.state.callers = Callers(sessions)
-                app.state.places = Places(settings.ws_sockets_per_principal)
+                app.state.sockets = Places.of_sockets(settings.ws_sockets_per_principal)
+                app.state.waits = Places.of_waits(settings.waits_per_principal)
                 app.state.drain = sessions.drain
                 try:
                     yield
@@ -63,7 +72,6 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
                     await sessions.close()
         finally:
             watching.cancel()
-            await database.close()
 
     app = FastAPI(
         title="Turnback",

@@ -17,12 +17,13 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from turnback.agent.models import OFFLINE, resolve
+from turnback.agent.models import resolve
 from turnback.api.guard import is_loopback
 from turnback.api.page import PAGE
 from turnback.core.errors import PortBusy, StartError, TurnbackError
 from turnback.environment import misspelt
 from turnback.serve import DESCRIPTORS, bind, check_address, no_keys, origin_at
+from turnback.settings import OFFLINE
 from turnback.store.embedded import Embedded, binaries, user_prefix
 from turnback.store.migrate import check_current, clock, current_and_head
 from turnback.telemetry import tracing

@@ -20,12 +20,12 @@ import uvicorn
 import uvloop
 
 from turnback import __version__, logs
-from turnback.agent.models import resolve
 from turnback.api import protocol
 from turnback.api.guard import is_loopback
 from turnback.app import create_app
 from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
 from turnback.current import database
+from turnback.settings import OFFLINE
 from turnback.store.embedded import Embedded
 from turnback.store.migrate import has_keys
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from turnback.store.embedded import Embedded
 
 DESCRIPTORS = 65_536  # open files, of which each socket is one
-GC_THRESHOLD = (50_000, 20, 20)
+GC_THRESHOLD = (10_000, 100, 20)
+"""Each young collection is short, one to two ms, and older ones, which walk all that sockets and
+sessions have made since the start, are rare: what counting references does not free is little."""
 DRAIN_MARGIN = 10.0  # seconds beyond `drain_timeout`, for what was interrupted to be saved
 
 log = structlog.get_logger()
@@ -53,7 +55,10 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
     """
     allow_descriptors()
     with bind(settings.host, settings.port) as listener:
-        resolve(settings)
+        if settings.model != OFFLINE:
+            from turnback.agent.models import resolve
+
+            resolve(settings)
         with database(settings) as (url, embedded):
             check_address(settings.host, url)
             app = create_app(settings, url)

@@ -11,6 +11,9 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+OFFLINE = "offline"
+"""The built-in stand-in for a model: it needs no network, no key and next to no time."""
+
 MOST = 2**31 - 1  # what PostgreSQL takes for a whole number, and for a timeout in milliseconds
 
 
@@ -80,7 +83,7 @@ class Settings(BaseSettings):
 
     # -- the model
 
-    model: str = "offline"
+    model: str = OFFLINE
     """The model of new sessions: `offline`, or `PROVIDER:NAME` as in `openai:gpt-5-mini`.
 
     `structured:openai:NAME` is for a model that makes no tool calls, on a server that keeps to a
@@ -93,7 +96,7 @@ class Settings(BaseSettings):
     model_images: bool = True
     """Whether models that take images are sent them; false for one that takes none unsaid."""
     max_models: Positive = 100
-    """Different models in use by the sessions of one process."""
+    """Models to which one process keeps connections; those that carry no run make room."""
     offline_delay_ms: Milliseconds = 15
     """The offline model's pause between two words."""
 
@@ -267,6 +270,11 @@ class Settings(BaseSettings):
     """How long a transcript waits for the session to come to `min_revision`."""
     wait_timeout: Seconds = 600.0
     """How long `?wait=end` waits for a turn's end, and is then answered 202."""
+    waits_per_principal: Positive = 1_000
+    """Requests of one caller that wait on one process, beyond which they are refused.
+
+    They wait for a turn's end (`?wait=end`), or for `min_revision`.
+    """
 
     @property
     def attachments_folder(self) -> Path:

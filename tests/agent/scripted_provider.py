@@ -128,6 +128,11 @@ class ScriptedProvider:
     server: uvicorn.Server | None = None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What makes it a server's model."""
+        return {"model": "openai:scripted", "model_base_url": self.url}
+
+    @property
     def connections(self) -> int:
         """Clients that are connected."""
         return len(self.server.server_state.connections) if self.server else 0

@@ -24,8 +24,9 @@ from turnback.agent.attached import (
     with_contents,
     with_files,
 )
+from turnback.agent.conversation import Conversation
 from turnback.agent.models import ChatModel, resolve
-from turnback.agent.prompt import Conversation, told_tokens
+from turnback.agent.prompt import told_tokens
 from turnback.agent.steps import PastStep
 from turnback.core.attachments import Attachment
 from turnback.core.tree import Role

@@ -13,8 +13,8 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel
 from scripted_provider import ScriptedProvider, text
 
+from turnback.agent.conversation import Conversation
 from turnback.agent.models import ChatModel, failure_sentence, resolve
-from turnback.agent.prompt import Conversation
 from turnback.agent.steps import PastStep
 from turnback.core.errors import ModelNotConfigured, TooLarge
 from turnback.core.tree import Role

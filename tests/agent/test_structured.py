@@ -8,9 +8,9 @@ from typing import Any
 import orjson
 import pytest
 from jsonschema import Draft202012Validator
+from loop_runs import Run, limits
 from pydantic_core import from_json
 from scripted_provider import CUT, Answer, ScriptedProvider, finish, text
-from test_loop import Run, limits
 from workflows import FILES
 
 from turnback.agent import structured

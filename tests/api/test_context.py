@@ -29,8 +29,7 @@ async def talk(standing_database: str) -> AsyncIterator[Scripted]:
         scripted_provider() as provider,
         serving(
             standing_database,
-            model="openai:scripted",
-            model_base_url=provider.url,
+            **provider.settings,
             max_context_tokens=SMALL,
         ) as server,
     ):

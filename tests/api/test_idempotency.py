@@ -240,7 +240,7 @@ async def test_another_process_knows_the_answer_and_what_is_running(
 
 
 async def test_a_key_is_forgotten_after_its_time(fresh_database: str) -> None:
-    async with serving(fresh_database, idempotency_ttl=0.2, forget_interval=0.05) as server:
+    async with serving(fresh_database, idempotency_ttl=1.0, forget_interval=0.05) as server:
         first = await create(server, "key")
         assert (await create(server, "key")).json()["id"] == first.json()["id"]
         async with database(fresh_database) as connection:
@@ -253,7 +253,7 @@ async def test_a_key_is_forgotten_after_its_time(fresh_database: str) -> None:
 async def test_a_claim_that_was_never_released_is_taken_over_when_it_is_old(
     fresh_database: str,
 ) -> None:
-    quick = {"wait_timeout": 0.1, "db_statement_timeout": 0.2}
+    quick = {"wait_timeout": 0.1, "db_statement_timeout": 1.0}
     async with (
         serving(fresh_database) as one,
         serving(fresh_database, **quick) as two,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from rest import command, get, problem, turn
+from rest import NOBODYS, command, get, problem, turn
 from serving import Server, serving
 
 from turnback.settings import MOST
-from turnback.store.ids import new_id
 
 
 async def names(server: Server, **params: Any) -> list[str]:
@@ -54,7 +53,7 @@ async def test_search_is_by_name_without_case_and_signs_are_letters(server: Serv
     assert await names(server, q=" off") == ["50 off", "50% off"]
 
 
-@pytest.mark.parametrize("cursor", ["nope", "", "\0", "é", "step-initial", new_id().upper()])
+@pytest.mark.parametrize("cursor", ["nope", "", "\0", "é", "step-initial", NOBODYS.upper()])
 async def test_what_is_no_cursor_of_the_sessions_is_refused(standing: Server, cursor: str) -> None:
     answer = await standing.http.get("/sessions", params={"cursor": cursor})
     problem(answer, 422, "bad_cursor")
@@ -84,7 +83,7 @@ async def test_a_cursor_of_another_sessions_steps_is_an_unknown_step(server: Ser
         await turn(server, session, "hello")
     [_, theirs] = (await get(server, f"/sessions/{other}/steps"))["steps"]
     for all_ in ("false", "true"):
-        for before in (theirs["id"], new_id(), "step-initial", "nonsense"):
+        for before in (theirs["id"], NOBODYS, "step-initial", "nonsense"):
             params = {"before": before, "all": all_}
             answer = await server.http.get(f"/sessions/{mine}/steps", params=params)
             problem(answer, 404, "unknown_step")

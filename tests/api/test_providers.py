@@ -78,8 +78,8 @@ def tools(*calls: Any, results: Sequence[str], **more: Any) -> Kind:
 ADDED = "Added operator op2, input ports: 1, output ports: 1"
 CUT_SHORT = "the model's answer was cut short or could not be read; prompt again."
 BROKE_OFF = "the connection to the model's provider broke off; prompt again."
-LATE = r"the model took longer than 1 s \(`model_timeout`\)\."
-SILENT = r"the model said nothing for 0\.4 s \(`model_idle_timeout`\)\."
+LATE = r"the model took longer than 2 s \(`model_timeout`\)\."
+SILENT = r"the model said nothing for 1 s \(`model_idle_timeout`\)\."
 TOO_LONG = r"Stopped at a limit: an answer of more than 50000 bytes \(`max_reply_bytes`\)\."
 WAIT = (
     r"the model's provider asks to wait \d+ s before the next try, longer than 1 s "
@@ -262,11 +262,10 @@ async def service(standing_database: str) -> AsyncIterator[Service]:
         scripted_provider() as provider,
         serving(
             standing_database,
-            model="openai:scripted",
-            model_base_url=provider.url,
+            **provider.settings,
             model_api_key=KEY,
-            model_timeout=1.0,
-            model_idle_timeout=0.4,
+            model_timeout=2.0,
+            model_idle_timeout=1.0,
             max_retry_wait=1.0,
             max_reply_bytes=50_000,
             disabled_tools=["deleteOperator"],

@@ -8,6 +8,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from processes import eventually
 from serving import Server, serving
 from wire import Client, Frame, is_status
 
@@ -150,12 +151,16 @@ async def test_whoever_missed_what_is_kept_no_more_gets_a_snapshot_with_reset(
             for n in range(4):
                 await move(client, n)
             now = client.durable[-1]["eventSeq"]
-            await asyncio.sleep(0.5)
+
+            async def gone() -> bool:
+                async with server.connect(session, query=f"?since={now - 5}") as behind:
+                    first = await behind.wait(lambda _: True)
+                return first.get("reset") is True
+
+            await eventually(gone)
             async with server.connect(session, query=f"?since={now - 4}") as kept:
                 await kept.ask("Stop")
                 assert kept.durable == client.durable[-4:]
-            async with server.connect(session, query=f"?since={now - 5}") as gone:
-                assert (await gone.snapshot())["reset"] is True
 
 
 async def test_a_base_client_gets_its_snapshot_whatever_it_asks_for(standing: Server) -> None:

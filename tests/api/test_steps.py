@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rest import ADD_SCAN, idle, prompted, send
+from rest import ADD_SCAN, idle, problem, prompted, send
 from serving import Server
 
 
@@ -32,7 +32,7 @@ async def test_the_steps_are_paged_back_and_a_cursor_stays_good_when_head_moves(
 async def test_branches_name_the_lines_that_part_and_which_is_shown(standing: Server) -> None:
     session, turn = await prompted(standing)
     url = f"/sessions/{session}/branches"
-    assert (await standing.http.get(url)).json() == {"branches": []}
+    assert (await standing.http.get(url)).json() == {"branches": [], "next_cursor": None}
     tip = (await standing.http.get(f"/sessions/{session}")).json()["head_id"]
     await send(standing, session, {"type": "WsClientRevertCommand", "messageId": turn})
     other = ADD_SCAN | {"content": "add a TextInput"}
@@ -44,6 +44,12 @@ async def test_branches_name_the_lines_that_part_and_which_is_shown(standing: Se
         ("step-initial", other["content"], head, True),
     ]
     assert [branch["turns"] for branch in found] == [1, 1]
+    first = (await standing.http.get(f"{url}?limit=1")).json()
+    assert first == {"branches": found[:1], "next_cursor": found[0]["step_id"]}
+    rest = (await standing.http.get(f"{url}?limit=1&cursor={first['next_cursor']}")).json()
+    assert rest == {"branches": found[1:], "next_cursor": None}
+    problem(await standing.http.get(f"{url}?cursor=nothing"), 422, "bad_cursor")
+    problem(await standing.http.get(f"{url}?limit=501"), 422, "bad_input")
 
 
 async def test_the_path_to_any_step_can_be_read(standing: Server) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 import orjson
 import pytest
-from rest import NOT_AN_OBJECT, NOT_JSON, command, get, problem, turn
+from rest import NOBODYS, NOT_AN_OBJECT, NOT_JSON, command, get, problem, turn
 from scripted_provider import ScriptedProvider, call, text, usage
 from serving import Server, serving
 
@@ -159,7 +159,7 @@ async def test_a_query_of_ten_megabytes_is_too_large(standing: Server) -> None:
     assert problem(answer, 413, "too_large")["data"]["limit"] == "max_body"
 
 
-@pytest.mark.parametrize("session", [new_id(), "nothing", "", "é", "x\u0000y", "'; --"])
+@pytest.mark.parametrize("session", [NOBODYS, "nothing", "", "é", "x\u0000y", "'; --"])
 async def test_a_transcript_of_no_session_is_404(standing: Server, session: str) -> None:
     problem(await query(standing, session), 404, "session_not_found")
 
@@ -259,10 +259,12 @@ async def test_min_revision_is_waited_for_within_a_bound(fresh_database: str) ->
         late = await query(server, session, min_revision=now + 1)
         problem(late, 503, "transcript_not_ready")
         assert late.headers["retry-after"] == "1"
-    async with serving(fresh_database, transcript_wait=10) as server:
+    async with serving(fresh_database, transcript_wait=10, waits_per_principal=1) as server:
         coming = asyncio.create_task(query(server, session, min_revision=now + 1))
         await asyncio.sleep(0.1)
         assert not coming.done()
+        problem(await query(server, session, min_revision=now + 1), 429, "too_many_waits")
+        assert (await query(server, session, min_revision=now)).json()["count"] == 2
         await command(server, session, "Revert", messageId=said["turnId"])
         assert (await coming).json()["count"] == 0
 

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from processes import eventually, process
+from processes import Process, eventually, process
 from rest import command, get, problem, state, turn
+from scrape import scrape
 from serving import Server, serving
 
 from turnback.core.principal import LOCAL
 
 SLOWLY = {"offline_delay_ms": 60}
 PROMPT = {"content": "add a CSVFileScan"}
+
+
+@asynccontextmanager
+async def heard(server: Server | Process) -> AsyncIterator[None]:
+    """At its end, a command that was sent within it has reached the session."""
+
+    async def commands() -> float:
+        return (await scrape(server))["turnback_command_seconds_count"]
+
+    async def more() -> bool:
+        return await commands() > before
+
+    before = await commands()
+    yield
+    await eventually(more)
 
 
 def types(answer: dict[str, Any]) -> list[str]:
@@ -140,9 +158,41 @@ async def test_a_client_that_leaves_is_not_waited_for(fresh_database: str) -> No
                 timeout=httpx.Timeout(20, read=0.2),
             )
         actor = await server.app.state.sessions.get(LOCAL, session)
-        await eventually(lambda: len(actor.hub) == 0, within=1.0)
+        await eventually(lambda: len(actor.hub) == 0)
         assert (await get(server, f"/sessions/{session}"))["state"] == "GENERATING"
         await state(server, session, "AVAILABLE")
+
+
+async def test_a_wait_too_many_is_refused_and_runs_nothing_and_has_its_place_later(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database, **SLOWLY, waits_per_principal=2) as server:
+        sessions = [await server.session() for _ in range(3)]
+        waiting = [
+            asyncio.create_task(command(server, session, "Prompt", **PROMPT, wait=True))
+            for session in sessions[:2]
+        ]
+        for session in sessions[:2]:
+            await state(server, session, "GENERATING")
+        refused = await command(server, sessions[2], "Prompt", **PROMPT, wait=True)
+        data = problem(refused, 429, "too_many_waits")["data"]
+        assert data == {"limit": "waits_per_principal", "value": 2, "retryAfterMs": 1000}
+        assert refused.headers["retry-after"] == "1"
+        assert (await get(server, f"/sessions/{sessions[2]}"))["revision"] == 0
+        assert (await command(server, sessions[2], "Stop")).status_code == 202  # waits for nothing
+        assert [(await answer).status_code for answer in waiting] == [200, 200]
+        again = await command(server, sessions[2], "Prompt", **PROMPT, wait=True)
+        assert again.status_code == 200
+
+
+async def test_frames_that_no_answer_has_room_for_are_left_out(fresh_database: str) -> None:
+    async with serving(fresh_database, ws_max_send=2_000) as server:
+        session = await server.session()
+        answer = await command(server, session, "Prompt", **PROMPT, wait=True)
+        assert (answer.status_code, set(answer.json())) == (202, {"headId", "eventSeq", "turnId"})
+        assert (await get(server, f"/sessions/{session}"))["state"] == "AVAILABLE"
+        stopped = await command(server, session, "Stop", wait=True)
+        assert stopped.status_code == 200
 
 
 async def test_a_deleted_session_ends_the_wait(fresh_database: str) -> None:
@@ -151,7 +201,7 @@ async def test_a_deleted_session_ends_the_wait(fresh_database: str) -> None:
         waiting = asyncio.create_task(command(server, session, "Prompt", **PROMPT, wait=True))
         await state(server, session, "GENERATING")
         assert (await server.http.delete(f"/sessions/{session}")).status_code == 204
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             assert (await waiting).status_code in (200, 202)
 
 
@@ -195,10 +245,10 @@ async def test_a_server_that_goes_down_does_not_wait_for_the_turn_of_another(
         session = await one.session()
         ask = {**PROMPT, "requestId": "r1"}
         await command(one, session, "Prompt", **ask)
-        there = asyncio.create_task(command(two, session, "Prompt", **ask, wait=True))
-        await asyncio.sleep(0.3)
+        async with heard(two):
+            there = asyncio.create_task(command(two, session, "Prompt", **ask, wait=True))
         two.send(signal.SIGTERM)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             assert (await there).status_code == 202
         assert await two.end() == 0
 
@@ -213,8 +263,8 @@ async def test_a_killed_run_is_waited_for_until_it_is_ended_as_interrupted(
         session = await one.session()
         ask = {**PROMPT, "requestId": "r1"}
         await command(one, session, "Prompt", **ask)
-        there = asyncio.create_task(command(two, session, "Prompt", **ask, wait=True))
-        await asyncio.sleep(0.3)
+        async with heard(two):
+            there = asyncio.create_task(command(two, session, "Prompt", **ask, wait=True))
         one.kill()
         answer = await there
         assert answer.status_code == 200

@@ -156,10 +156,9 @@ async def test_a_rename_a_stop_and_a_delete_whose_answers_are_lost_are_done(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     provider.will([text("on and on"), Pause()])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
         flaky(fresh_database, tmp_path) as wire,
-        serving(wire.url, **UNHURRIED, **model) as server,
+        serving(wire.url, **UNHURRIED, **provider.settings) as server,
     ):
         session = await server.session()
         async with server.connect(session) as client:
@@ -207,10 +206,9 @@ async def test_a_run_goes_on_over_a_lost_connection_and_each_step_is_told_once(
         [text("two"), Pause(hold[1]), call("addOperator", {"operatorId": "op2", **add})],
         [text("three"), Pause(hold[2])],
     )
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
         flaky(fresh_database, tmp_path) as wire,
-        serving(wire.url, **UNHURRIED, **model) as server,
+        serving(wire.url, **UNHURRIED, **provider.settings) as server,
     ):
         session = await server.session()
         async with server.connect(session) as client:
@@ -261,7 +259,7 @@ async def test_backends_killed_again_and_again_during_a_run_do_not_end_it(
 async def test_a_database_that_falls_silent_is_unavailable_within_a_bound(
     fresh_database: str, tmp_path: Path
 ) -> None:
-    quick = {"db_statement_timeout": 0.5, "db_connect_timeout": 0.5}
+    quick = {"db_statement_timeout": 1.0, "db_connect_timeout": 1.0}
     async with flaky(fresh_database, tmp_path) as wire, serving(wire.url, **quick) as server:
         session = await server.session()
         async with server.connect(session) as client:

@@ -107,8 +107,7 @@ async def test_a_run_outlives_a_short_restart(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("before, "), Pause(hold), text("after")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(postgres.url, lease_expiry=20.0, **model) as server:
+    async with serving(postgres.url, lease_expiry=20.0, **provider.settings) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
@@ -129,17 +128,20 @@ async def test_a_run_whose_database_stays_away_ends_as_interrupted(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("before, "), Pause(hold), text("after")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(postgres.url, lease_expiry=0.5, lease_heartbeat=0.2, **model) as server:
+    async with serving(
+        postgres.url, lease_expiry=0.5, lease_heartbeat=0.2, **provider.settings
+    ) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
             await client.send("Prompt", content="talk")
             await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
+            run = await server.run(session)
             await postgres.stop("fast")
             hold.set()
             await client.wait(UNAVAILABLE)
-            await asyncio.sleep(5)  # its last step has been given up
+            async with asyncio.timeout(15):
+                await run.ended.wait()  # its last step has been given up
             await postgres.start()
             await idle(client)
             assert client.path[-1]["endReason"] == "interrupted"

@@ -166,8 +166,7 @@ async def test_a_run_waits_for_a_full_disk_and_goes_on(
     provider.will(
         [text("one"), Pause(hold), call("addOperator", {"operatorId": "op1", **add})], [text("two")]
     )
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(fresh_database, **model) as server:
+    async with serving(fresh_database, **provider.settings) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
@@ -190,16 +189,19 @@ async def test_a_run_whose_step_cannot_be_saved_ends_as_interrupted_and_can_be_r
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("one"), Pause(hold)])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(fresh_database, lease_expiry=0.5, lease_heartbeat=0.2, **model) as server:
+    async with serving(
+        fresh_database, lease_expiry=0.5, lease_heartbeat=0.2, **provider.settings
+    ) as server:
         session = await server.session()
         async with server.connect(session) as client:
             await client.snapshot()
             await client.send("Prompt", content="work")
             await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
             async with failing(fresh_database, sqlstate, "sessions"):
+                run = await server.run(session)
                 hold.set()
-                await asyncio.sleep(1.5)
+                async with asyncio.timeout(15):
+                    await run.ended.wait()
                 assert not [f for f in client.frames if is_step(f) and f["step"]["endReason"]]
             await idle(client)
             assert client.path[-1]["endReason"] == "interrupted"

@@ -86,8 +86,7 @@ async def test_a_step_that_outlives_its_process_and_the_takeover_of_its_run_excl
         [text("one"), Pause(hold), ADD] if at == "a step" else [text("one"), Pause(hold)],
         [text("two")],
     )
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with process(tmp_path, fresh_database, **model) as first:
+    async with process(tmp_path, fresh_database, **provider.settings) as first:
         session = await first.session()
         async with first.connect(session) as client, row_of(fresh_database, session) as row:
             await client.snapshot()

@@ -73,6 +73,13 @@ async def sockets(*servers: Server, session: str) -> AsyncIterator[list[Client]]
         yield clients
 
 
+async def begin(one: Client, two: Client) -> None:
+    """A run that streams on the process of `one` and is known on that of `two`."""
+    await one.send("Prompt", content="work")
+    await one.wait(streaming)
+    await two.wait(is_status("GENERATING"))
+
+
 async def level(*clients: Client) -> None:
     """Wait until all have been told as much; then it was the same, each once."""
     await eventually(lambda: len({last_seq(client) for client in clients}) == 1)
@@ -110,14 +117,11 @@ async def test_a_stop_on_the_other_process_reaches_the_run_by_a_wake_up(
     fresh_database: str, provider: ScriptedProvider
 ) -> None:
     provider.will([text("half"), Pause()])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        pair(fresh_database, poll_interval=NEVER, **model) as (first, second, session),
+        pair(fresh_database, poll_interval=NEVER, **provider.settings) as (first, second, session),
         sockets(first, second, session=session) as (one, two),
     ):
-        await one.send("Prompt", content="work")
-        await one.wait(streaming)
-        await two.wait(is_status("GENERATING"))
+        await begin(one, two)
         assert (await two.ask("Stop"))["type"] == "WsServerAckEvent"
         await idle(one)
         assert [s["content"] for s in one.path] == ["work", "half", "Stopped."]
@@ -129,14 +133,11 @@ async def test_a_delete_on_the_other_process_ends_the_run_and_every_socket_is_to
     fresh_database: str, provider: ScriptedProvider
 ) -> None:
     provider.will([text("half"), Pause()])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        pair(fresh_database, poll_interval=NEVER, **model) as (first, second, session),
+        pair(fresh_database, poll_interval=NEVER, **provider.settings) as (first, second, session),
         sockets(first, second, session=session) as (one, two),
     ):
-        await one.send("Prompt", content="work")
-        await one.wait(streaming)
-        await two.wait(is_status("GENERATING"))
+        await begin(one, two)
         assert (await second.http.delete(f"/sessions/{session}")).status_code == 204
         assert (await one.until_closed(), await two.until_closed()) == (4410, 4410)
         assert [s["content"] for s in one.path] == ["work", "half", "Stopped."]
@@ -153,14 +154,11 @@ async def test_a_step_that_streams_is_seen_on_the_other_process_when_it_is_finis
         [text("first half"), Pause(hold[0]), call("addOperator", add)],
         [text("second"), Pause(hold[1])],
     )
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        pair(fresh_database, poll_interval=NEVER, **model) as (first, second, session),
+        pair(fresh_database, poll_interval=NEVER, **provider.settings) as (first, second, session),
         sockets(first, second, session=session) as (one, two),
     ):
-        await one.send("Prompt", content="work")
-        await one.wait(streaming)
-        await two.wait(is_status("GENERATING"))
+        await begin(one, two)
         async with first.connect(session) as here, second.connect(session) as there:
             assert (await here.snapshot())["partial"]["text"] == "first half"
             assert (await there.snapshot())["partial"] is None  # it is not known there
@@ -238,6 +236,30 @@ async def test_lost_wake_ups_are_healed_by_the_poll(fresh_database: str, tmp_pat
             await check_agreement(second, session, two, fresh_database)
 
 
+@pytest.mark.parametrize(("limit", "told"), [({}, True), ({"ws_queue": 10}, False),
+                                             ({"ws_queue_size": 2_000}, False)])  # fmt: skip
+async def test_whoever_has_missed_more_than_may_wait_for_it_is_sent_away_to_a_snapshot(
+    fresh_database: str, tmp_path: Path, limit: dict[str, Any], told: bool
+) -> None:
+    async with unheard(fresh_database, tmp_path, **limit) as (first, second):
+        session = await first.session()
+        async with first.connect(session) as one, second.connect(session) as two:
+            await one.snapshot()
+            await two.snapshot()
+            for _ in range(4):
+                await one.prompt(ADD_SCAN)
+            stop = {"type": "WsClientStopCommand"}
+            answer = await second.http.post(f"/sessions/{session}/commands", json=stop)
+            assert answer.status_code == 202
+            if told:
+                await level(one, two)
+                return
+            assert await two.until_closed() == 1013
+            assert two.durable == []
+            async with second.connect(session) as back:
+                assert (await back.snapshot())["eventSeq"] == last_seq(one)
+
+
 @asynccontextmanager
 async def unheard(url: str, folder: Path, **settings: Any) -> AsyncIterator[tuple[Server, Server]]:
     """Two servers of which neither is told what the other one does, nor looks for it."""
@@ -291,8 +313,7 @@ async def test_a_stop_is_no_idle_one_where_nothing_was_heard_of_the_run(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     provider.will([text("half"), Pause()])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with unheard(fresh_database, tmp_path, **model) as (first, second):
+    async with unheard(fresh_database, tmp_path, **provider.settings) as (first, second):
         session = await first.session()
         async with sockets(first, second, session=session) as (one, two):
             await one.send("Prompt", content="work")
@@ -349,14 +370,12 @@ async def test_a_run_goes_on_when_only_its_processs_lock_is_cut(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("half, "), Pause(hold), text("whole")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    poll = {"poll_interval": 0.02, "lease_heartbeat": 5.0, "lease_expiry": 30.0}
     async with (
-        pair(fresh_database, poll_interval=0.02, lease_heartbeat=5.0, lease_expiry=30.0, **model)
-        as (first, second, session),
+        pair(fresh_database, **poll, **provider.settings) as (first, second, session),
         sockets(first, second, session=session) as (one, two),
-    ):  # fmt: skip
-        await one.send("Prompt", content="work")
-        await one.wait(streaming)
+    ):
+        await begin(one, two)
         for _ in range(4):
             assert await kill_backends(fresh_database, "turnback node") > 0
             await asyncio.sleep(0.3)
@@ -372,19 +391,16 @@ async def test_a_killed_process_that_carried_no_run_harms_none(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("half, "), Pause(hold), text("whole")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        serving(fresh_database, **model) as first,
-        process(tmp_path, fresh_database, **model) as second,
+        serving(fresh_database, **provider.settings) as first,
+        process(tmp_path, fresh_database, **provider.settings) as second,
     ):
         session = await first.session()
         async with first.connect(session) as one:
             await one.snapshot()
             async with second.connect(session) as two:
                 epoch = (await two.snapshot())["streamEpoch"]
-                await one.send("Prompt", content="work")
-                await one.wait(streaming)
-                await two.wait(is_status("GENERATING"))
+                await begin(one, two)
                 second.kill()
                 await second.end()
             query = f"?since={last_seq(two)}&epoch={epoch}"
@@ -401,10 +417,9 @@ async def test_whoever_waits_for_a_run_is_answered_when_its_process_drains_and_t
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     provider.will([text("half"), Pause()], [text("again")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        process(tmp_path, fresh_database, drain_timeout=0.5, **model) as first,
-        serving(fresh_database, poll_interval=NEVER, **model) as second,
+        process(tmp_path, fresh_database, drain_timeout=0.5, **provider.settings) as first,
+        serving(fresh_database, poll_interval=NEVER, **provider.settings) as second,
     ):
         session = await first.session()
         async with first.connect(session) as one, second.connect(session) as two:

@@ -153,6 +153,11 @@ class Sender:
                 return asked | {"type_": "Prompt", "content": self.rng.choice(CONTENTS)}
 
 
+def answered(senders: list[Sender]) -> int:
+    """How many commands have had their answer."""
+    return sum(len(sender.answers) for sender in senders)
+
+
 async def trouble(servers: Servers, rng: random.Random, rounds: int) -> None:
     """One thing after the other goes wrong, and is put right again."""
     for _ in range(rounds):
@@ -197,6 +202,14 @@ async def come_and_go(url: str, folder: Path, seed: int, *, rounds: int) -> None
         lives = [asyncio.create_task(one.live()) for one in (*returning, *senders)]
         try:
             await trouble(servers, rng, rounds)
+            # On a slow machine some have hardly begun when the trouble is over.
+            await eventually(
+                lambda: (
+                    any(life.done() for life in lives)  # it has failed: `gather` says how
+                    or (all(one.visits for one in returning) and answered(senders) > rounds)
+                ),
+                within=60,
+            )
             for one in (*returning, *senders):
                 one.stopped = True
             async with asyncio.timeout(60):
@@ -230,7 +243,7 @@ async def come_and_go(url: str, folder: Path, seed: int, *, rounds: int) -> None
                 said = [f["step"]["content"] for f in truth.values() if "step" in f
                         and f["step"]["messageId"] == answer["messageId"]]  # fmt: skip
                 assert said[:1] == [asked["content"]]
-        assert sum(len(sender.answers) for sender in senders) > rounds
+        assert answered(senders) > rounds
         await check_agreement(servers.all[0], session, whole, url)
 
 

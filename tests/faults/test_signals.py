@@ -38,7 +38,7 @@ async def test_a_run_under_way_ends_as_interrupted_and_its_sockets_with_1012(
     what: str,
 ) -> None:
     provider.will([text("half"), Pause()] if what == "a stream" else HANG)
-    model = {"model": "openai:scripted", "model_base_url": provider.url, "drain_timeout": 0.5}
+    model = provider.settings | {"drain_timeout": 0.5}
     async with process(tmp_path, fresh_database, **model) as server:
         session = await server.session()
         async with server.connect(session) as client, server.connect(session, v1=False) as base:
@@ -66,7 +66,7 @@ async def test_a_run_that_ends_in_time_is_let_end_and_no_other_begins(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("half, "), Pause(hold), text("whole")])
-    model = {"model": "openai:scripted", "model_base_url": provider.url, "drain_timeout": 20.0}
+    model = provider.settings | {"drain_timeout": 20.0}
     async with process(tmp_path, fresh_database, **model) as server:
         session, other = await server.session(), await server.session()
         async with server.connect(session) as client, server.connect(other) as idler:
@@ -103,7 +103,7 @@ async def test_a_second_signal_does_not_wait_and_leaves_nothing_half(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider, number: signal.Signals
 ) -> None:
     provider.will([text("half"), Pause()])
-    model = {"model": "openai:scripted", "model_base_url": provider.url, "drain_timeout": 60.0}
+    model = provider.settings | {"drain_timeout": 60.0}
     async with process(tmp_path, fresh_database, **model) as server:
         session = await server.session()
         async with server.connect(session) as client:
@@ -145,7 +145,7 @@ async def test_a_prompt_that_is_being_saved_at_the_signal_is_not_left_running(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     provider.will([text("half"), Pause()])
-    model = {"model": "openai:scripted", "model_base_url": provider.url, "drain_timeout": 3.0}
+    model = provider.settings | {"drain_timeout": 3.0}
     async with process(tmp_path, fresh_database, **model) as server:
         session = await server.session()
         async with server.connect(session) as client, row_of(fresh_database, session) as row:
@@ -178,7 +178,7 @@ async def test_whoever_still_waits_for_the_database_at_the_end_is_told_that_it_i
             waiting = asyncio.create_task(renamed)
             reading = asyncio.create_task(server.http.get(f"/sessions/{session}/workflow"))
             async with server.connect(session) as late:
-                await asyncio.sleep(0.2)
+                await asyncio.sleep(1)  # both are on their way to the database by then
                 server.send(signal.SIGTERM)
                 assert await client.until_closed() == 1012
                 assert await late.until_closed() == 1012

@@ -37,10 +37,9 @@ async def two(
     folder: Path, url: str, provider: ScriptedProvider, *, polls: float = 0.2, **settings: Any
 ) -> AsyncIterator[tuple[Process, Server]]:
     """A server to be killed or frozen, which polls every `polls` seconds, and one that goes on."""
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        process(folder, url, poll_interval=polls, **model, **settings) as first,
-        serving(url, **model, **settings) as second,
+        process(folder, url, poll_interval=polls, **provider.settings, **settings) as first,
+        serving(url, **provider.settings, **settings) as second,
     ):
         yield first, second
 
@@ -104,7 +103,7 @@ async def test_a_frozen_servers_late_step_is_refused_and_its_clients_learn_of_th
     add = {"operatorId": "op1", "operatorType": "CSVFileScan", "properties": {}, "summary": "s"}
     late = [call("addOperator", add)] if goes_on == "with a step" else []
     provider.will([text("half"), Pause(hold), *late], [text("never to be seen")])
-    short = {"lease_heartbeat": 0.2, "lease_expiry": 1.0}
+    short = {"lease_heartbeat": 0.2, "lease_expiry": 2.0}
     # It does not poll: nothing but the fence keeps its step out, and tells it why.
     async with two(tmp_path, fresh_database, provider, polls=60.0, **short) as (first, second):
         session = await first.session()
@@ -113,7 +112,7 @@ async def test_a_frozen_servers_late_step_is_refused_and_its_clients_learn_of_th
             await other.snapshot()
             await client.send("Prompt", content="work")
             await client.wait(streaming)
-            await asyncio.sleep(1.5)  # it lives longer than a lease without a heartbeat
+            await asyncio.sleep(2.5)  # it lives longer than a lease without a heartbeat
             assert not [f for f in other.durable if f.get("step", {}).get("endReason")]
             first.send(signal.SIGSTOP)
             await other.wait(is_status("AVAILABLE"))
@@ -207,7 +206,7 @@ async def test_a_busy_pool_does_not_look_like_a_dead_server(
 ) -> None:
     hold = asyncio.Event()
     provider.will([text("half, "), Pause(hold), text("whole")])
-    short = {"lease_heartbeat": 0.2, "lease_expiry": 1.0, "db_pool_size": 2}
+    short = {"lease_heartbeat": 0.2, "lease_expiry": 2.0, "db_pool_size": 2}
     async with two(tmp_path, fresh_database, provider, polls=60.0, **short) as (first, second):
         session, *others = [await first.session() for _ in range(3)]
         async with first.connect(session) as client, AsyncExitStack() as stack:
@@ -221,7 +220,7 @@ async def test_a_busy_pool_does_not_look_like_a_dead_server(
                 rename = first.http.patch(f"/sessions/{other}", json={"name": "held up"})
                 renames.append(asyncio.create_task(rename))
             await rows[0].waiting(2)
-            await asyncio.sleep(2)  # twice as long as a lease without a heartbeat
+            await asyncio.sleep(3)  # longer than a lease without a heartbeat
             for row in rows:
                 await row.let_go()
             assert [(await rename).status_code for rename in renames] == [200, 200]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from desk import ROOT, Desk, Service
-from playwright.async_api import async_playwright
+from playwright.async_api import async_playwright, expect
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext
 
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WITHIN = 20_000  # milliseconds, on a busy machine; most comes at once
+expect.set_options(timeout=WITHIN)
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -88,7 +90,7 @@ async def desk_of(browser: Browser) -> AsyncIterator[Callable[..., Any]]:
         )
         contexts.append(context)
         page = await context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(WITHIN)
         page.on("pageerror", lambda error: wrong.append(f"exception: {error}"))
         page.on("console", lambda line: _note(wrong, line.type, line.text))
         page.on(

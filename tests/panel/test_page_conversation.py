@@ -63,7 +63,7 @@ async def test_the_main_job_from_a_file_to_a_killed_server_and_back(
     await expect(page.get_by_text("Connection lost")).to_be_visible()
     await expect(page.get_by_role("button", name="Send")).to_be_disabled()
     await mortal.start()
-    await expect(desk.status).to_have_text("Ready", timeout=20_000)
+    await expect(desk.status).to_have_text("Ready")
     await expect(page.get_by_text("Connection lost")).to_have_count(0)
     assert await seen(desk) == before
     await page.reload()

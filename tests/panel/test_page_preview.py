@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import asyncpg
 import pytest
-from desk import BUILD, REPORT
+from desk import BUILD, REPORT, Service
 from playwright.async_api import expect
 
+from turnback.store.url import asyncpg_dsn
+
 if TYPE_CHECKING:
-    from desk import Desk, Service
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from desk import Desk
 
 pytestmark = pytest.mark.browser
 
@@ -98,6 +104,35 @@ async def test_a_persons_edits_can_be_kept(service: Service, desk: Desk) -> None
     await expect(desk.dock).to_have_count(0)
     document = json.loads(await service.workflow(session_id))
     assert len(document["operators"]) == len(document["commentBoxes"]) == 1
+
+
+async def test_another_persons_edit_is_looked_at_before_it_is_taken_back(
+    tmp_path: Path, fresh_database: str, desk_of: Callable[..., Any]
+) -> None:
+    shared = Service(tmp_path, delay_ms=4, env={"TURNBACK_DATABASE_URL": fresh_database})
+    await shared.start()
+    session_id = await shared.session()
+    note = {"op": "addComment", "comment": {"commentBoxID": "note", "comments": []}}
+    edit = {"type": "WsClientEditWorkflowCommand", "baseHeadId": "step-initial", "edits": [note]}
+    await shared.command(session_id, **edit)
+    await shared.drain()
+    # There is one principal so far: the edit is given to another one while nobody holds it.
+    connection = await asyncpg.connect(asyncpg_dsn(fresh_database))
+    await connection.execute("update turns set principal = 'bob'")
+    await connection.close()
+    await shared.start()
+
+    desk: Desk = await desk_of(shared)
+    await desk.open(session_id)
+    edited = "Added a comment"
+    await desk.revert_button(edited).click()  # the newest turn: one's own would go at once
+    await expect(desk.sheet).to_contain_text("1 canvas edit made by hand, some of them by bob,")
+    await expect(desk.page.locator(".comment")).to_have_count(1)
+    await desk.sheet.get_by_role("button", name="Revert their edits too").click()
+    await expect(desk.sheet).to_have_count(0)
+    await expect(desk.page.locator(".comment")).to_have_count(0)
+    await expect(desk.dock).to_be_visible()
+    await shared.stop()
 
 
 async def test_what_was_agreed_to_is_what_happens(service: Service, desk: Desk) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from scripted_provider import ScriptedProvider
+from scripted_provider import Pause, ScriptedProvider, text
 from serving import serving
+from wire import is_status
 
 
 async def test_a_session_whose_model_is_no_longer_configured_says_so_in_a_step(
@@ -22,14 +23,29 @@ async def test_a_session_whose_model_is_no_longer_configured_says_so_in_a_step(
         assert last["endReason"] == "failed"
 
 
-async def test_more_models_than_the_limit_are_refused(
+async def test_more_models_than_the_limit_are_refused_while_all_of_them_carry_runs(
     fresh_database: str, provider: ScriptedProvider
 ) -> None:
+    provider.will([text("One"), Pause()], [text("Two")], [text("Three")])
     async with serving(fresh_database, model_base_url=provider.url, max_models=1) as server:
-        await server.session(model="openai:one")
-        refused = await server.http.post("/sessions", json={"model": "openai:two"})
-        assert refused.json()["code"] == "queue_full"
-        await server.session(model="openai:one")
+        session = await server.session(model="openai:one")
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="hello")
+            await client.wait(lambda f: f["type"] == "WsServerDeltaEvent")
+            refused = await server.http.post("/sessions", json={"model": "openai:two"})
+            assert refused.json()["code"] == "queue_full"
+            await server.session(model="openai:one")
+            await client.ask("Stop")
+            await client.wait(is_status("AVAILABLE"))
+            other = await server.session(model="openai:two")
+            async with server.connect(other) as second:
+                await second.snapshot()
+                await second.prompt("hello")
+                assert second.path[-1]["content"] == "Two"
+            await client.prompt("again")
+            assert client.path[-1]["content"] == "Three"
+            assert list(server.app.state.sessions._models) == ["openai:one"]
 
 
 async def test_a_model_that_cannot_be_used_is_refused_when_the_session_is_made(

@@ -36,8 +36,7 @@ SMALL: dict[str, Any] = {
 def settings_of(provider: ScriptedProvider, seed: int) -> dict[str, Any]:
     """The settings for a seed: odd ones have small limits."""
     return {
-        "model": "openai:scripted",
-        "model_base_url": provider.url,
+        **provider.settings,
         "max_steps": 6,
         "session_idle_timeout": 0.3,
         **(SMALL if seed % 2 else {}),
@@ -157,6 +156,7 @@ async def drive_two_servers(
         serving(database_url, **settings) as other,
         traffic(server, database_url, provider, seed, other=other) as driven,
     ):
+        driven.model.processes = 2
         for _ in range(rounds):
             await driven.round()
         await driven.check()

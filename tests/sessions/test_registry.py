@@ -44,6 +44,14 @@ async def test_who_holds_a_session_that_left_memory_is_told_to_try_again(standin
         await client.snapshot()
 
 
+async def test_two_who_need_room_at_once_evict_each_session_once(standing: Server) -> None:
+    live = standing.app.state.sessions
+    for _ in range(5):
+        await live.get(LOCAL, await standing.session())
+    await asyncio.gather(live._evict(older_than=-1), live._evict(older_than=-1))
+    assert not live._actors
+
+
 async def test_what_an_evicted_session_held_is_freed_at_once(standing: Server) -> None:
     session = await standing.session()
     live = standing.app.state.sessions

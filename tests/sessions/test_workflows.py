@@ -143,7 +143,7 @@ async def test_a_workflow_of_the_field_loses_nothing(
     document = WORKFLOWS[name]
     settings: dict[str, Any] = {}
     if model == "scripted":
-        settings = {"model": "openai:scripted", "model_base_url": provider.url}
+        settings = provider.settings
     async with serving(fresh_database, **settings) as server:
         session = await server.session(**({} if opened else {"workflow": document}))
         async with server.connect(session) as client:

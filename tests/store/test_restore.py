@@ -97,13 +97,12 @@ async def test_what_was_backed_up_is_restored_whole(
     provider: ScriptedProvider,
     blank_database: str,
 ) -> None:
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     old, new, dump = tmp_path / "old", tmp_path / "new", tmp_path / "turnback.dump"
     with await asyncio.to_thread(Embedded.start, old) as embedded:
         await asyncio.to_thread(migrate, embedded.url)
         host = (old / "postgres" / "postmaster.pid").read_text().splitlines()[4]
         async with (
-            serving(embedded.url, **model) as server,
+            serving(embedded.url, **provider.settings) as server,
             server.connect(await server.session()) as client,
         ):
             await client.snapshot()
@@ -124,13 +123,13 @@ async def test_what_was_backed_up_is_restored_whole(
             run, TURNBACK, "restored", TURNBACK_DATABASE_URL=blank_database
         )
         assert "new stream epoch" in told
-        await whole(blank_database, seen, **model)
+        await whole(blank_database, seen, **provider.settings)
         return
     assert "new stream epoch" in await asyncio.to_thread(
         run, TURNBACK, "restored", "--data-dir", new
     )
     with await asyncio.to_thread(Embedded.start, new) as embedded:
-        await whole(embedded.url, seen, **model)
+        await whole(embedded.url, seen, **provider.settings)
 
 
 async def test_a_copy_of_a_stopped_servers_directory_is_a_backup(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from playwright.async_api import Locator, Page, expect
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / "tests" / "data" / "workflows"
-START = 60.0  # seconds until a server is ready
+START = 120.0  # seconds until a server is ready
 BUILD = "Build a sales report"
 REPORT = ["Load sales", "Keep real sales", "Total by region", "Sales by region"]
 
@@ -107,10 +107,11 @@ class Service:
             answer = await self.http.delete(path)
         assert answer.status_code in (200, 204), answer.text
 
-    async def command(self, session_id: str, **frame: Any) -> None:
-        """A command by REST: another client of the same session."""
+    async def command(self, session_id: str, **frame: Any) -> Any:
+        """A command by REST: another client of the same session; its answer."""
         answer = await self.http.post(f"{self.url}/sessions/{session_id}/commands", json=frame)
         assert answer.status_code == 202, answer.text
+        return answer.json()
 
     async def children(self, session_id: str) -> list[str]:
         """The sessions that were forked from it, newest first."""

@@ -34,7 +34,7 @@ _forks.set_forkserver_preload(["turnback.serve", "pytest", "httpx", "websockets.
 _numbers = itertools.count()
 
 TURNBACK = Path(sys.executable).parent / "turnback"
-STARTS_WITHIN = 60.0
+STARTS_WITHIN = 120.0
 ENDS_WITHIN = 30.0
 
 

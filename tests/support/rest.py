@@ -12,6 +12,8 @@ from serving import Server
 ADD_SCAN = {"type": "WsClientPromptCommand", "content": "add a CSVFileScan"}
 REDO = {"type": "WsClientRedoCommand"}
 STOP = {"type": "WsClientStopCommand"}
+NOBODYS = "01980000-0000-7000-8000-0000000000ff"
+"""An id as ours are, of nothing: the same in every process, as the names of tests must be."""
 
 NOT_JSON = [b"{", b"[1", b"nope", b"\xff\xfe", b'{"name": "\xff"}', b"[" * 100_000]
 NOT_AN_OBJECT = [b"[]", b"7", b"null", b'"text"', b"true"]

@@ -20,6 +20,8 @@ from wire import Client
 
 from turnback.api import protocol
 from turnback.app import create_app
+from turnback.core.principal import LOCAL
+from turnback.sessions.actor import Run
 from turnback.settings import Settings
 
 QUICK: dict[str, Any] = {
@@ -47,6 +49,12 @@ class Server:
         answer = await self.http.post("/sessions", json=body)
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
+
+    async def run(self, session_id: str) -> Run:
+        """The session's run, as this server carries it: `ended` is set when it no longer does."""
+        run = (await self.app.state.sessions.get(LOCAL, session_id)).run
+        assert isinstance(run, Run)
+        return run
 
     def connect(self, session_id: str, *, v1: bool = True, query: str = "", **more: Any) -> Client:
         """A client of a session's socket; enter it to connect."""
@@ -128,7 +136,5 @@ async def scripted(
     fresh_database: str, provider: ScriptedProvider
 ) -> AsyncIterator[tuple[Server, ScriptedProvider]]:
     """A server whose model is the scripted provider."""
-    async with serving(
-        fresh_database, model="openai:scripted", model_base_url=provider.url
-    ) as running:
+    async with serving(fresh_database, **provider.settings) as running:
         yield running, provider

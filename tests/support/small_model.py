@@ -18,7 +18,7 @@ import httpx
 
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
 CONTEXT = 4096
-STARTS_WITHIN = 60.0
+STARTS_WITHIN = 120.0
 
 
 @dataclass

@@ -67,7 +67,7 @@ DOCUMENT = {
 async def test_no_line_holds_content_whatever_goes_wrong(
     fresh_database: str, provider: ScriptedProvider, lines: Lines
 ) -> None:
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    model = provider.settings
     async with serving(fresh_database, model_api_key=CANARY, **model) as server:
         http = server.http
         session = await server.session(name=CANARY, workflow=DOCUMENT)
@@ -130,7 +130,7 @@ async def refuse_rows(url: str) -> None:
 async def test_a_commands_ids_are_in_the_lines_of_its_run(
     fresh_database: str, provider: ScriptedProvider, lines: Lines
 ) -> None:
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
+    model = provider.settings
     provider.will(Refusal(500), Refusal(500))
     async with serving(fresh_database, **model) as server:
         session = await server.session()

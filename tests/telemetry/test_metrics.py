@@ -144,7 +144,7 @@ async def stop_in_the_middle(client: Client, provider: ScriptedProvider) -> None
 async def test_a_database_that_is_away_and_slow_readers_are_counted(
     fresh_database: str, tmp_path: Path
 ) -> None:
-    quick = {"db_connect_timeout": 0.5, "db_statement_timeout": 0.5, "poll_interval": 5.0}
+    quick = {"db_connect_timeout": 1.0, "db_statement_timeout": 1.0, "poll_interval": 5.0}
     async with flaky(fresh_database, tmp_path) as wire, serving(wire.url, **quick) as server:
         session = await server.session()
         async with server.connect(session):
@@ -205,9 +205,8 @@ async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: 
 async def test_a_run_taken_over_from_a_process_that_died_is_counted_and_logged(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     provider.will([text("and so on"), Pause()])
-    async with process(tmp_path, fresh_database, **model) as killed:
+    async with process(tmp_path, fresh_database, **provider.settings) as killed:
         session = await killed.session()
         async with killed.connect(session) as client:
             await client.snapshot()

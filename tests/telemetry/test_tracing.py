@@ -82,8 +82,7 @@ async def test_a_turn_is_a_span_with_its_calls_under_it_and_no_content(
         ],
         [text(CANARY), usage(20, 3)],
     )
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
-    async with serving(fresh_database, **model) as server:
+    async with serving(fresh_database, **provider.settings) as server:
         session = await server.session(name=CANARY)
         async with server.connect(session) as client:
             await client.snapshot()
@@ -124,9 +123,8 @@ async def test_a_turn_is_a_span_with_its_calls_under_it_and_no_content(
 async def test_spans_tell_how_a_turn_and_its_calls_ended(
     fresh_database: str, provider: ScriptedProvider, collector: Collector
 ) -> None:
-    model = {"model": "openai:scripted", "model_base_url": provider.url}
     async with (
-        serving(fresh_database, **model) as server,
+        serving(fresh_database, **provider.settings) as server,
         server.connect(await server.session()) as client,
     ):
         await client.snapshot()

@@ -4,6 +4,7 @@ import { own } from "./loose";
 
 const ADVICE: Readonly<Record<string, string>> = {
   busy: "Wait until the agent is done, or stop it. What you wrote is still there.",
+  contended: "Others were quicker. What you wrote is still there: send it again.",
   head_moved: "Somebody else has moved on. Look at what is there now, then try again.",
   edit_conflict: "What you changed has changed meanwhile. Look at it, then make your edit again.",
   not_on_path: "That turn is on another line now. Choose the line first.",

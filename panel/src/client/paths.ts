@@ -1,6 +1,5 @@
 // Views of the step tree: the visible path, its turns, and the places where lines part.
 
-import type { SessionState } from "./reducer";
 import { ROOT_STEP, type Branch, type Step } from "./types";
 
 /** One user message and what the agent did to answer it, as far as the visible path shows it. */
@@ -125,15 +124,20 @@ export function neighbourLine(
 }
 
 /** What Redo would bring back: how many turns, and the first prompt of them; null where not known. */
-export function redoable(state: SessionState): { turns: number; prompt: Step | null } | null {
-  if (state.redoId === null) return null;
-  const turns = turnsBetween(state.steps, state.redoId, state.headId);
+export function redoable(tree: {
+  steps: ReadonlyMap<string, Step>;
+  headId: string;
+  redoId: string | null;
+}): { turns: number; prompt: Step | null } | null {
+  const { steps, headId, redoId } = tree;
+  if (redoId === null) return null;
+  const turns = turnsBetween(steps, redoId, headId);
   if (turns === null) return null;
   let prompt: Step | null = null;
-  let step = state.steps.get(state.redoId);
-  while (step && step.id !== state.headId) {
+  let step = steps.get(redoId);
+  while (step && step.id !== headId) {
     if (step.role === "user") prompt = step;
-    step = state.steps.get(step.parentId);
+    step = steps.get(step.parentId);
   }
   return { turns, prompt };
 }

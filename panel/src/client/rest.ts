@@ -159,8 +159,15 @@ export async function getSteps(
 }
 
 export async function getBranches(id: string): Promise<Branch[]> {
-  const { branches } = await json<RestBranches>("GET", `${session(id)}/branches`);
-  return branches.map((branch) => ({
+  const found: RestBranches["branches"] = [];
+  let cursor: string | null = null;
+  do {
+    const query: string = cursor === null ? "" : `?${new URLSearchParams({ cursor })}`;
+    const page: RestBranches = await json("GET", `${session(id)}/branches${query}`);
+    found.push(...page.branches);
+    cursor = page.next_cursor;
+  } while (cursor !== null);
+  return found.map((branch) => ({
     stepId: branch.step_id,
     parentId: branch.parent_id,
     tip: branch.tip,

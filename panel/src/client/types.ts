@@ -204,6 +204,7 @@ export interface RestBranches {
     turns: number;
     on_path: boolean;
   }[];
+  next_cursor: string | null;
 }
 
 /** A member that differs; `path` leads to it from its operator, link, comment or settings. */

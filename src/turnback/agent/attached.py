@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import orjson
-from pydantic_ai.messages import BinaryContent, UserContent
 
 from turnback.core.attachments import IMAGES, TEXT, Attachment
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import UserContent
 
 BYTES_PER_TOKEN = 3
 IMAGE_TOKENS = 1_500
@@ -94,6 +97,8 @@ def with_files(content: str, files: Sequence[PastFile]) -> str | list[UserConten
 
 
 def _parts(file: PastFile) -> Iterator[UserContent]:
+    from pydantic_ai.messages import BinaryContent  # which a start does not wait for
+
     said = file.attachment
     what = f"{named(said.name)} ({said.type}, {said.size} bytes)"
     match file.telling:

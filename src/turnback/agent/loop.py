@@ -22,8 +22,8 @@ from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent import canvas
 from turnback.agent.canvas import ToolSpec
+from turnback.agent.conversation import Conversation
 from turnback.agent.models import ChatModel, Streamed, failure_sentence, pause_before_retry
-from turnback.agent.prompt import Conversation
 from turnback.agent.reply import INVALID_JSON, Reply
 from turnback.agent.steps import (
     Delta,

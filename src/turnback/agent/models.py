@@ -29,9 +29,8 @@ from turnback.agent.http import client
 from turnback.agent.prompt import Instructions, instructions, tokens_of_tools
 from turnback.core.errors import ModelNotConfigured, TurnbackError
 from turnback.core.workflow import Workflow
-from turnback.settings import Settings
+from turnback.settings import OFFLINE, Settings
 
-OFFLINE = "offline"
 STRUCTURED = "structured:"
 
 FIRST_PAUSE = 0.5  # seconds before the second try of a model call; doubled before each after it

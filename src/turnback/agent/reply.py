@@ -26,7 +26,7 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from turnback.agent.prompt import sendable_name
+from turnback.agent.conversation import sendable_name
 from turnback.agent.steps import Delta, RunLimits, ToolCall, reply_too_large
 from turnback.core.errors import TooLarge
 

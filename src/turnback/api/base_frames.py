@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnback.api.frames import AgentState, ToolCallFrame, ToolResultFrame, UsageFrame
+from turnback.api.frames import AgentState, StepMembers
 
 
 class _Frame(BaseModel):
@@ -54,22 +54,11 @@ BaseClientFrame = Annotated[
 ]
 
 
-class BaseStep(_ServerFrame):
+class BaseStep(StepMembers):
     """A step in full: the workflow before and after it, where a frame has room for them."""
 
-    id: str
-    parentId: str
-    messageId: str
-    stepId: int
-    timestamp: int
-    role: Literal["user", "agent"]
-    content: str
-    isBegin: bool
-    isEnd: bool
-    messageSource: Literal["chat", "feedback"] | None = None
-    toolCalls: list[ToolCallFrame] | None = None
-    toolResults: list[ToolResultFrame] | None = None
-    usage: UsageFrame | None = None
+    model_config = ConfigDict(extra="forbid")
+
     beforeWorkflowContent: dict[str, Any] | None = None
     afterWorkflowContent: dict[str, Any] | None = None
 

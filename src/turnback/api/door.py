@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request, Response, WebSocket
 from pydantic import BaseModel, ConfigDict, Field
 
 from turnback.agent.canvas import CANVAS_TOOLS
-from turnback.agent.models import OFFLINE
 from turnback.agent.prompt import instructions, workflow_block, workflow_bytes
 from turnback.api import encode, problems, socket, whole
 from turnback.api.base_frames import BaseStep
@@ -41,7 +40,7 @@ from turnback.core.lineage import ROOT_ID
 from turnback.core.operators import CATALOG
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.sessions.commands import Asked, Change, Checkout, Delete, Stop
-from turnback.settings import CanvasTool, Settings
+from turnback.settings import OFFLINE, CanvasTool, Settings
 from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 

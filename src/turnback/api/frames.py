@@ -311,8 +311,8 @@ class AttachmentFrame(_Frame):
     size: int
 
 
-class StepFrame(_Frame):
-    """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
+class StepMembers(_Frame):
+    """The members of a step that every client sees."""
 
     id: str
     parentId: str
@@ -327,6 +327,11 @@ class StepFrame(_Frame):
     toolCalls: list[ToolCallFrame] | None = None
     toolResults: list[ToolResultFrame] | None = None
     usage: UsageFrame | None = None
+
+
+class StepFrame(StepMembers):
+    """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
+
     attachments: list[AttachmentFrame] | None = None
     branchId: str
     kind: Literal["prompt", "edit"]

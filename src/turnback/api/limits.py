@@ -1,4 +1,7 @@
-"""How much one client may ask: messages on a socket, sockets, tries with a key (protocol.md 4)."""
+"""How much one client may ask: messages on a socket, sockets, waits, tries with a key.
+
+The limits of protocol.md 4.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from turnback.core.errors import RateLimited, TooManySockets
+from turnback.core.errors import RateLimited, Refusal, TooManySockets, TooManyWaits
 from turnback.core.principal import Principal
 
 OWN_NETWORK = 64
 """Bits of an IPv6 address that are its network's (RFC 4291, 2.5.4)."""
 
 LATER = 1.0
-"""Seconds after which a socket that found no place may try again."""
+"""Seconds after which whoever found no place may try again."""
 
 
 class _Bucket:
@@ -104,22 +107,50 @@ def _peer(address: str) -> str:
 
 
 class Places:
-    """The sockets that each principal has open on this process."""
+    """What each principal has open on this process: so many at once.
 
-    def __init__(self, per_principal: int) -> None:
-        self._per_principal = per_principal
+    `limit` is the name of that setting, `refusal` what one too many is refused with, and
+    `sentence` its words after the number.
+    """
+
+    def __init__(self, most: int, *, limit: str, refusal: type[Refusal], sentence: str) -> None:
+        self._most = most
+        self._limit = limit
+        self._refusal = refusal
+        self._sentence = sentence
         self._taken: Counter[tuple[str, str]] = Counter()
+
+    @classmethod
+    def of_sockets(cls, most: int) -> Places:
+        """Sockets, refused with `TooManySockets`."""
+        return cls(
+            most,
+            limit="ws_sockets_per_principal",
+            refusal=TooManySockets,
+            sentence="sockets are open, the limit (`ws_sockets_per_principal`); close some, or try "
+            "again later",
+        )
+
+    @classmethod
+    def of_waits(cls, most: int) -> Places:
+        """Requests that wait for something to happen, refused with `TooManyWaits`."""
+        return cls(
+            most,
+            limit="waits_per_principal",
+            refusal=TooManyWaits,
+            sentence="requests wait already, the limit (`waits_per_principal`); nothing was "
+            "carried out: ask so that nothing is waited for, or try again later",
+        )
 
     @contextmanager
     def place(self, principal: Principal) -> Iterator[None]:
-        """Within it, one socket more is open. Raises `TooManySockets`."""
+        """Within it, one more is open. Raises the refusal of one too many."""
         who = principal.project_id, principal.id
-        if self._taken[who] >= self._per_principal:
-            raise TooManySockets(
-                f"{self._per_principal:,} sockets are open, the limit "
-                "(`ws_sockets_per_principal`); close some, or try again later",
-                limit="ws_sockets_per_principal",
-                value=self._per_principal,
+        if self._taken[who] >= self._most:
+            raise self._refusal(
+                f"{self._most:,} {self._sentence}",
+                limit=self._limit,
+                value=self._most,
                 retryAfterMs=round(LATER * 1000),
             )
         self._taken[who] += 1

@@ -46,9 +46,6 @@ from turnback.telemetry import context, metrics
 
 log = structlog.get_logger()
 
-REPLAYED_AT_ONCE = 100
-"""Events that are read at once: each may carry a whole workflow."""
-
 PATIENCE = 1.0
 """Seconds at most for which a socket that has sent too much is not read: it may be gone by then."""
 
@@ -66,11 +63,11 @@ async def serve(websocket: WebSocket, session_id: str) -> None:
         await _close(websocket, DRAINING)
         return
     callers: Callers = websocket.app.state.callers
-    places: Places = websocket.app.state.places
+    sockets: Places = websocket.app.state.sockets
     with ExitStack() as held:
         try:
             principal = await callers.of_socket(websocket, session_id)
-            held.enter_context(places.place(principal))
+            held.enter_context(sockets.place(principal))
             actor = await sessions.get(principal, session_id)
             await actor.catch_up()
         except TurnbackError as error:
@@ -209,19 +206,16 @@ class _Connection:
             return None
         texts: list[bytes] = []
         size = 0
-        while since < revision:
-            until = min(since + REPLAYED_AT_ONCE, revision)
-            replay = await self._actor.memory.replay(since=since, until=until)
-            if [told.event_seq for told in replay] != list(range(since + 1, until + 1)):
+        async for told in self._actor.memory.replay(since=since, until=revision):
+            text = encode.text(told, v1=True) or b""
+            told.texts.clear()  # nobody else is told this one
+            size += len(text)
+            if size > self._settings.replay_size:
                 return None
-            for told in replay:
-                text = encode.text(told, v1=True) or b""
-                told.texts.clear()  # nobody else is told this one
-                size += len(text)
-                if size > self._settings.replay_size:
-                    return None
-                texts += [text] if text else []
-            since = until
+            texts += [text] if text else []
+            since = told.event_seq
+        if since < revision:
+            return None
         if view.partial is not None:
             turn_id, step_id, said = view.partial
             delta = {

@@ -11,7 +11,7 @@ what a program needs (never a secret, never bytes of another session).
         PendingActionClaimed,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
-        NotAllowed, AttachmentInherited, NotDeleted
+         TooManyWaits, NotAllowed, AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, NoPendingAction, HistoryPurged,
         AttachmentNotFound, AttachmentGone
@@ -63,6 +63,13 @@ class Busy(Refusal):
     """A run owns the session (protocol.md, rules of HEAD). The sentence contains `busy`."""
 
     code = "busy"
+
+
+class Contended(Refusal):
+    """Other processes' commits came first each time that it was decided (lineage.md 3)."""
+
+    code = "contended"
+    retry_after = 1
 
 
 class NothingToRedo(Refusal):
@@ -217,6 +224,14 @@ class TooManySockets(Refusal):
 
     code = "too_many_sockets"
     status = 429
+
+
+class TooManyWaits(Refusal):
+    """More requests that wait than a principal may have; data: as of sockets."""
+
+    code = "too_many_waits"
+    status = 429
+    retry_after = 1
 
 
 class AttachmentInherited(Refusal):

@@ -20,7 +20,7 @@ import structlog
 
 from turnback.agent.steps import StepDraft
 from turnback.core.errors import (
-    Busy,
+    Contended,
     DatabaseUnavailable,
     FencedOff,
     QueueFull,
@@ -65,6 +65,7 @@ from turnback.store.ids import new_id
 from turnback.store.rows import (
     Commit,
     SessionKey,
+    SessionRow,
 )
 from turnback.telemetry import context, metrics
 
@@ -455,7 +456,7 @@ class Actor:
             except TurnKeyTaken:
                 pass
             self.doubt()
-        raise Busy("The session is busy: it changed again and again meanwhile; try once more")
+        raise Contended("The session is busy: it changed again and again meanwhile; try once more")
 
     async def _answer_again(self, asked: Asked) -> Done | None:
         """The stored answer to this `requestId`; refused where it was asked with other content."""
@@ -619,20 +620,35 @@ class Actor:
     async def _adopt(self, reading: Reading) -> None:
         """Take what was read, and tell subscribers what they have missed of it."""
         revision = reading.row.revision
-        since = self._told if self._told >= 0 else revision
-        missed: list[Told] = []
-        if reading.row.events_floor <= since and revision - since <= self._settings.ws_queue:
-            missed = await self.memory.replay(since=since, until=revision)
+        missed = await self._missed(reading.row) if len(self.hub) else []
         self.memory.adopt(reading)
-        if len(missed) == revision - since:
+        if missed is None:
+            self.hub.tell(BEHIND)
+        else:
             for told in missed:
                 self._tell(told)
-        else:
-            self.hub.tell(BEHIND)  # some are forgotten, or too many: a new snapshot says it all
         self._told = revision
         if self._away:
             self._away = False
             self.hub.tell(Availability(reading.row.state))
+
+    async def _missed(self, row: SessionRow) -> list[Told] | None:
+        """What subscribers have to be told up to the revision of `row`.
+
+        None where some is not kept any more, or it is more than may wait for one of them: a new
+        snapshot says it all.
+        """
+        settings, since, revision = self._settings, self._told, row.revision
+        if row.events_floor > since or revision - since > settings.ws_queue:
+            return None
+        missed: list[Told] = []
+        size = 0
+        async for told in self.memory.replay(since=since, until=revision):
+            size += told.size
+            if missed and size > settings.ws_queue_size:
+                return None
+            missed.append(told)
+        return missed if len(missed) == revision - since else None
 
     def _gone(self) -> None:
         self.deleted = True

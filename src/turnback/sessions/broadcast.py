@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from turnback.core.principal import Principal
 from turnback.core.tree import State
 from turnback.core.workflow import Workflow
-from turnback.store.outbox import Notice
+from turnback.store.outbox import HeadChanged, Notice
 from turnback.store.rows import Record
 from turnback.telemetry import metrics
 
@@ -30,6 +30,14 @@ class Told:
     before: Workflow | None = None
     after: Workflow | None = None
     texts: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """About how many bytes its v1 frame has."""
+        size = 0 if self.record is None else len(self.record.payload)
+        if isinstance(self.notice, HeadChanged) and self.after is not None:
+            size += self.after.size
+        return size
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ service: whether somebody may see it is asked of the store before anything of it
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
@@ -31,6 +31,7 @@ from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import Commit, Record, SessionChange, SessionKey, SessionRow
 
 HISTORY_BLOCK = 100  # steps read at once for the model
+REPLAYED_AT_ONCE = 100  # events read at once: each may carry a whole workflow
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,10 +270,22 @@ class Memory:
                 turns -= step.role is Role.USER
         return newest
 
-    async def replay(self, *, since: int, until: int) -> list[Told]:
-        """The durable notices with `since < eventSeq <= until`, with what their frames need."""
-        if since >= until:
-            return []
+    async def replay(self, *, since: int, until: int) -> AsyncIterator[Told]:
+        """The durable notices with `since < eventSeq <= until`, with what their frames need.
+
+        In order and without a gap: it ends before the first that is not kept any more.
+        """
+        while since < until:
+            block = await self._replayed(since=since, until=min(since + REPLAYED_AT_ONCE, until))
+            for told in block:
+                if told.event_seq != since + 1:
+                    return
+                yield told
+                since += 1
+            if not block:
+                return
+
+    async def _replayed(self, *, since: int, until: int) -> list[Told]:
         events = await self._dao.events(self._service, self.key, since=since, until=until)
         ids = [notice.step_id for _, notice in events if isinstance(notice, StepWritten)]
         records = {r.step.id: r for r in await self._dao.records(self._service, self.key, ids)}

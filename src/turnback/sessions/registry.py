@@ -9,14 +9,16 @@ or by the poll.
 from __future__ import annotations
 
 import asyncio
+import gc
 import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import structlog
 
-from turnback.agent.models import ChatModel, resolve
 from turnback.core.errors import (
     DatabaseUnavailable,
     Draining,
@@ -36,6 +38,9 @@ from turnback.store.rows import SessionKey
 from turnback.store.wakeups import RIGHTS
 from turnback.telemetry import metrics
 
+if TYPE_CHECKING:
+    from turnback.agent.models import ChatModel
+
 log = structlog.get_logger()
 
 GRACE = 1.0
@@ -52,8 +57,7 @@ class Sessions:
         self.epoch = ""
         self.local = False
         """Whether no key was ever made: then `LOCAL` is whoever reaches the loopback address."""
-        self._models: dict[str, ChatModel] = {}
-        self._entered = AsyncExitStack()
+        self._models: OrderedDict[str, ChatModel] = OrderedDict()
         self._runner = Runner(settings, self.model)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
@@ -87,22 +91,28 @@ class Sessions:
             asyncio.create_task(self._every(settings.forget_interval, self._sweep)),
             asyncio.create_task(self._every(settings.sweep_interval, self._sweep_sessions)),
             asyncio.create_task(self._look()),
+            asyncio.create_task(self._load_models()),
         ]
 
     async def model(self, name: str) -> ChatModel:
         """The model of this name, made and entered once.
 
-        Raises `ModelNotConfigured`, or `QueueFull` at `max_models`: each keeps connections open.
+        Each keeps connections open: at `max_models` the one that has not been asked for longest,
+        of those that carry no run, makes room. Raises `ModelNotConfigured`, or `QueueFull` where
+        all of them carry runs.
         """
         if name not in self._models:
-            if len(self._models) >= self.settings.max_models:
-                raise QueueFull(
-                    f"{self.settings.max_models} models are in use, the limit (`max_models`); "
-                    "take one of them"
-                )
-            self._models[name] = model = resolve(self.settings, name=name)
-            await self._entered.enter_async_context(model)
-        return self._models[name]
+            await asyncio.to_thread(_model_layer)
+        if (model := self._models.get(name)) is not None:
+            self._models.move_to_end(name)
+            return model
+        spare = self._spare_model() if self._models_full else None
+        self._models[name] = model = _model_layer()(self.settings, name=name)
+        left = None if spare is None else self._models.pop(spare)
+        await model.__aenter__()
+        if left is not None:
+            await left.__aexit__(None, None, None)
+        return model
 
     async def get(self, principal: Principal, session_id: str) -> Actor:
         """The live session, loaded if it is not in memory.
@@ -196,7 +206,8 @@ class Sessions:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(actor.close() for actor in self._actors.values()))
         self._actors.clear()
-        await self._entered.aclose()
+        for model in self._models.values():
+            await model.__aexit__(None, None, None)
         await self.dao.leases.drop()
 
     async def _open(self, project_id: str, session_id: str) -> Actor:
@@ -223,12 +234,28 @@ class Sessions:
         return actor
 
     @property
+    def _models_full(self) -> bool:
+        return len(self._models) >= self.settings.max_models
+
+    def _spare_model(self) -> str:
+        running = {actor.run.model for actor in self._actors.values() if actor.run is not None}
+        for name in self._models:
+            if name not in running:
+                return name
+        raise QueueFull(
+            f"{self.settings.max_models} models carry runs, the limit (`max_models`); take one of "
+            "them, or try again later"
+        )
+
+    @property
     def _full(self) -> bool:
         return len(self._actors) + self._loading >= self.settings.max_live_sessions
 
     async def _evict(self, *, older_than: float) -> None:
         now = asyncio.get_running_loop().time()
         for session_id, actor in tuple(self._actors.items()):
+            if self._actors.get(session_id) is not actor:
+                continue  # it was evicted while another one was closed
             if actor.idle and (actor.deleted or now - actor.touched > older_than):
                 del self._actors[session_id]
                 await actor.close()
@@ -372,6 +399,11 @@ class Sessions:
         settings = self.settings
         await self.dao.sweeper.run(grace=settings.sweep_grace, batch=settings.sweep_batch)
 
+    async def _load_models(self) -> None:
+        """Import the model layer, a third of all that is imported, beside what already serves."""
+        await asyncio.to_thread(_model_layer)
+        gc.freeze()  # as at the start: what is imported stays, and no collection need walk it
+
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:
             await self._safely(act)
@@ -384,3 +416,11 @@ class Sessions:
             log.warning("database away", during=act.__qualname__)
         except Exception:
             log.exception("ticker failed", during=act.__qualname__)
+
+
+def _model_layer() -> Callable[..., ChatModel]:
+    """`resolve`, when all that a run needs is imported. Takes long the first time: for a thread."""
+    from turnback.agent import loop  # noqa: F401  what the first run imports
+    from turnback.agent.models import resolve
+
+    return resolve

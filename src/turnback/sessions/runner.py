@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
-from turnback.agent.loop import run_turn
-from turnback.agent.models import ChatModel
 from turnback.agent.steps import Delta, RunLimits, StepDraft
 from turnback.core.errors import ModelNotConfigured, QueueFull
 from turnback.core.tree import EndReason
@@ -19,6 +17,9 @@ from turnback.sessions.editing import new_link_id
 from turnback.settings import Settings
 from turnback.store.ids import new_id
 from turnback.telemetry.runs import ObservedRun
+
+if TYPE_CHECKING:
+    from turnback.agent.models import ChatModel
 
 
 class Runner:
@@ -55,6 +56,8 @@ class Runner:
     async def _turn(
         self, actor: Actor, run: Run, model: ChatModel, workflow: Workflow, observed: ObservedRun
     ) -> None:
+        from turnback.agent.loop import run_turn  # with the model layer, so not before a model is
+
         limits = self._limits.within(run.settings)
         turn = run_turn(
             model=model,

@@ -79,11 +79,14 @@ class Leases:
                 command_timeout=self._db.connect_timeout,
                 server_settings={"application_name": "turnback node"},
             )
-            if await connection.fetchval(LOCK, self._node_id):
-                connection.add_termination_listener(lambda _: self._lost.set())
-                self._connection = connection
-                return
-            await connection.close(timeout=self._db.connect_timeout)
+            try:
+                if await connection.fetchval(LOCK, self._node_id):
+                    connection.add_termination_listener(lambda _: self._lost.set())
+                    self._connection = connection
+                    return
+            finally:
+                if self._connection is not connection:
+                    connection.terminate()
         raise DatabaseUnavailable(
             "A lost connection of this process still holds its lock; it is tried again",
             reached=True,

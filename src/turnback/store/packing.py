@@ -31,6 +31,8 @@ _decompress = zstandard.ZstdDecompressor(
 
 def pack(blob: bytes) -> bytes:
     """The blob as it is stored. No blob begins with a mark: all are JSON or manifests."""
+    if blob[:1] not in b"{[":  # a manifest: nothing makes addresses smaller
+        return blob
     packed = _MARK + _compress(blob)
     return packed if len(packed) < len(blob) else blob
 

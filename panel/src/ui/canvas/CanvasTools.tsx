@@ -1,5 +1,7 @@
 // The canvas's own buttons: adding, the outline, a person's own undo, opening a file, the view.
 
+import type { ReactNode } from "react";
+
 import {
   FitIcon,
   MinusIcon,
@@ -10,7 +12,41 @@ import {
   RedoEditIcon,
   UndoEditIcon,
 } from "../icons";
+import { Action } from "../common/Action";
 import { pickFile } from "../files";
+
+/** A button of a toolbar; `text` stands beside its icon and is what it is called by. */
+function Tool({
+  icon,
+  text,
+  label = text,
+  title = label,
+  blocked = null,
+  pressed,
+  onAct,
+}: {
+  icon: ReactNode;
+  text?: string;
+  label?: string | undefined;
+  title?: string | undefined;
+  blocked?: string | null;
+  pressed?: boolean;
+  onAct: () => void;
+}) {
+  return (
+    <Action
+      className={text ? "button quiet" : "button icon-only quiet"}
+      label={label}
+      title={title}
+      blocked={blocked}
+      pressed={pressed}
+      onAct={onAct}
+    >
+      {icon}
+      {text && <span>{text}</span>}
+    </Action>
+  );
+}
 
 export function CanvasTools({
   blocked,
@@ -35,86 +71,59 @@ export function CanvasTools({
   onRedo: () => void;
   onOpenFile: (file: File) => void;
 }) {
-  const disabled = blocked !== null;
   const open = async () => {
     const file = await pickFile();
     if (file) onOpenFile(file);
   };
   return (
     <div className="canvas-tools floating" role="toolbar" aria-label="Canvas">
-      <button
-        type="button"
-        className="button quiet"
-        aria-label="Operator"
-        aria-pressed={panel === "palette"}
-        disabled={disabled}
-        title={blocked ?? "Add an operator"}
-        onClick={onPalette}
-      >
-        <PlusIcon />
-        <span>Operator</span>
-      </button>
-      <button
-        type="button"
-        className="button quiet"
-        aria-label="Note"
-        disabled={disabled}
-        title={blocked ?? "Add a note to the canvas"}
-        onClick={onNote}
-      >
-        <NoteIcon />
-        <span>Note</span>
-      </button>
-      <button
-        type="button"
-        className="button quiet"
-        aria-label="Open file"
-        disabled={disabled}
-        title={blocked ?? "Open a workflow file in place of this workflow"}
-        onClick={() => void open()}
-      >
-        <OpenIcon />
-        <span>Open file</span>
-      </button>
-      <button
-        type="button"
-        className="button quiet"
-        aria-label="Outline"
-        aria-pressed={panel === "outline"}
+      <Tool
+        icon={<PlusIcon />}
+        text="Operator"
+        title="Add an operator"
+        blocked={blocked}
+        pressed={panel === "palette"}
+        onAct={onPalette}
+      />
+      <Tool
+        icon={<NoteIcon />}
+        text="Note"
+        title="Add a note to the canvas"
+        blocked={blocked}
+        onAct={onNote}
+      />
+      <Tool
+        icon={<OpenIcon />}
+        text="Open file"
+        title="Open a workflow file in place of this workflow"
+        blocked={blocked}
+        onAct={() => void open()}
+      />
+      <Tool
+        icon={<OutlineIcon />}
+        text="Outline"
         title="All operators and links as a list"
-        onClick={onOutline}
-      >
-        <OutlineIcon />
-        <span>Outline</span>
-      </button>
+        pressed={panel === "outline"}
+        onAct={onOutline}
+      />
       <span className="divider" aria-hidden="true" />
-      <button
-        type="button"
-        className="button icon-only quiet"
-        aria-label="Take back your last canvas edit"
-        disabled={disabled || !canUndo}
-        title={
+      <Tool
+        icon={<UndoEditIcon />}
+        label="Take back your last canvas edit"
+        title="Take back your last canvas edit (Ctrl+Z)"
+        blocked={
           blocked ??
-          (canUndo
-            ? "Take back your last canvas edit (Ctrl+Z)"
-            : "You have made no edit on this canvas that could be taken back")
+          (canUndo ? null : "You have made no edit on this canvas that could be taken back")
         }
-        onClick={onUndo}
-      >
-        <UndoEditIcon />
-      </button>
-      <button
-        type="button"
-        className="button icon-only quiet"
-        aria-label="Make that edit again"
-        disabled={disabled || !canRedo}
-        title={
-          blocked ?? (canRedo ? "Make that edit again (Ctrl+Shift+Z)" : "No edit to make again")
-        }
-        onClick={onRedo}
-      >
-        <RedoEditIcon />
-      </button>
+        onAct={onUndo}
+      />
+      <Tool
+        icon={<RedoEditIcon />}
+        label="Make that edit again"
+        title="Make that edit again (Ctrl+Shift+Z)"
+        blocked={blocked ?? (canRedo ? null : "No edit to make again")}
+        onAct={onRedo}
+      />
     </div>
   );
 }
@@ -128,33 +137,9 @@ export function ViewTools({
 }) {
   return (
     <div className="view-tools floating" role="toolbar" aria-label="View">
-      <button
-        type="button"
-        className="button icon-only quiet"
-        aria-label="Zoom in"
-        title="Zoom in"
-        onClick={() => onZoom(1)}
-      >
-        <PlusIcon />
-      </button>
-      <button
-        type="button"
-        className="button icon-only quiet"
-        aria-label="Zoom out"
-        title="Zoom out"
-        onClick={() => onZoom(-1)}
-      >
-        <MinusIcon />
-      </button>
-      <button
-        type="button"
-        className="button icon-only quiet"
-        aria-label="Show the whole workflow"
-        title="Show the whole workflow"
-        onClick={onFit}
-      >
-        <FitIcon />
-      </button>
+      <Tool icon={<PlusIcon />} label="Zoom in" onAct={() => onZoom(1)} />
+      <Tool icon={<MinusIcon />} label="Zoom out" onAct={() => onZoom(-1)} />
+      <Tool icon={<FitIcon />} label="Show the whole workflow" onAct={onFit} />
     </div>
   );
 }

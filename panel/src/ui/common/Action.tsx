@@ -8,6 +8,7 @@ export function Action({
   title,
   label,
   className,
+  pressed,
   onAct,
   children,
   tabIndex,
@@ -19,6 +20,8 @@ export function Action({
   /** Its name, where what it shows is none. */
   label?: string | undefined;
   className: string;
+  /** Of one that stays pressed: whether it is. */
+  pressed?: boolean | undefined;
   onAct: () => void;
   children: ReactNode;
   tabIndex?: number;
@@ -30,6 +33,7 @@ export function Action({
       ref={ref}
       className={className}
       aria-label={label}
+      aria-pressed={pressed}
       aria-disabled={blocked !== null || undefined}
       title={blocked ?? title}
       tabIndex={tabIndex}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -24,15 +25,13 @@ from turnback.api.rest.request import (
     principal_of,
     read_body,
     sessions_of,
+    waiting,
 )
 from turnback.core.errors import TurnbackError
 from turnback.sessions.commands import Asked
 from turnback.sessions.waiting import until_ended
 from turnback.store.keys import Answer
 from turnback.store.spans import Span
-
-REPLAYED_AT_ONCE = 100
-"""Events that are read at once: each may carry a whole workflow."""
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -74,10 +73,14 @@ async def command(
 
     The answer's `turnId` is what a revert of that turn names as `messageId`. With `wait=end` it is
     200 with the turn's events once the turn has ended; 202 after `wait_timeout`, or when the
-    server goes down while another one runs the turn.
+    server goes down while another one runs the turn, or where the events are more than
+    `ws_max_send` bytes.
     """
     raw = await read_body(request)
-    async with idempotent(request, raw, session_id=session_id) as claim:
+    async with AsyncExitStack() as held:
+        if wait is not None:
+            held.enter_context(waiting(request))
+        claim = await held.enter_async_context(idempotent(request, raw, session_id=session_id))
         asked = _asked(request, raw)
         if asked.request_id is None and (wait or claim.key):
             # The key's own id makes the command run once, in its own commit.
@@ -159,13 +162,14 @@ async def _left(request: Request) -> None:
 
 
 async def _frames(request: Request, session_id: str, span: Span) -> list[orjson.Fragment] | None:
-    """The v1 frames of a span, in order; None where one of them is not kept any more."""
+    """The v1 frames of a span, in order; None where one is not kept any more, or they are many."""
     actor = await actor_of(request, session_id)
     frames: list[orjson.Fragment] = []
-    for since in range(span.first - 1, span.last, REPLAYED_AT_ONCE):
-        until = min(since + REPLAYED_AT_ONCE, span.last)
-        replay = await actor.memory.replay(since=since, until=until)
-        if [told.event_seq for told in replay] != list(range(since + 1, until + 1)):
+    left = sessions_of(request).settings.ws_max_send
+    async for told in actor.memory.replay(since=span.first - 1, until=span.last):
+        frame = encode.text(told, v1=True) or b"null"
+        left -= len(frame)
+        if left < 0:
             return None
-        frames += [orjson.Fragment(encode.text(told, v1=True) or b"null") for told in replay]
-    return frames
+        frames.append(orjson.Fragment(frame))
+    return frames if len(frames) == span.last - span.first + 1 else None

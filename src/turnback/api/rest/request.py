@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
@@ -11,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
 
 from turnback.api.auth import PRINCIPAL, Callers
 from turnback.api.faults import first_fault
+from turnback.api.limits import Places
 from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge, TooSlow
 from turnback.core.principal import Principal
@@ -52,6 +54,12 @@ def callers_of(request: Request) -> Callers:
     """Who comes with what."""
     callers: Callers = request.app.state.callers
     return callers
+
+
+def waiting(request: Request) -> AbstractContextManager[None]:
+    """Within it, the request waits for something to happen. Raises `TooManyWaits`."""
+    waits: Places = request.app.state.waits
+    return waits.place(principal_of(request))
 
 
 async def actor_of(request: Request, session_id: str) -> Actor:

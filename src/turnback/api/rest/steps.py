@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Request, Response
@@ -19,9 +19,10 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.workflow import DOCUMENT, document
-from turnback.core.errors import HistoryPurged
+from turnback.core.errors import BadCursor, HistoryPurged
 from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.tree import Tree
+from turnback.store.ids import ID, is_id
 
 PAGE = 50
 """Steps in a page where no `limit` is named."""
@@ -54,15 +55,10 @@ class Line(BaseModel):
 
 
 class LineList(BaseModel):
-    """Every line that parts from another."""
+    """A page of lines that part from others, oldest first; `next_cursor` is null on the last."""
 
     branches: list[Line]
-
-
-def _turns(tree: Tree, first: str, tip: str) -> int:
-    """How many turns a line has, from its first step to its tip."""
-    begin, end = (tree.turns[tree.steps[step].turn_id].effective_index for step in (first, tip))
-    return end - begin + 1
+    next_cursor: str | None
 
 
 def _newest(tree: Tree, start: Position, limit: int) -> tuple[list[str], bool]:
@@ -134,29 +130,54 @@ async def step_workflow(
 
 
 @router.get("/sessions/{session_id}/branches", response_model=LineList)
-async def branches(request: Request, session_id: str) -> Response:
-    """Where lines part: for each such step, the lines that follow it and the tip of each."""
+async def branches(
+    request: Request,
+    session_id: str,
+    cursor: Annotated[str | None, Query(json_schema_extra={"pattern": ID.pattern})] = None,
+    limit: Annotated[int | None, Query(ge=1, json_schema_extra=setting("page_limit"))] = None,
+) -> Response:
+    """Where lines part: for each such step, the lines that follow it and the tip of each.
+
+    In the order in which the lines were begun; without `limit`, as many as a page may have.
+    """
+    if cursor is not None and not is_id(cursor):
+        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+    limit = page_size(request, limit, usual=sessions_of(request).settings.page_limit)
     actor = await actor_of(request, session_id)
     tree = actor.memory.tree
-    parted = {
-        line: {
-            "step_id": line,
-            "parent_id": parent,
-            "turn_id": tree.steps[line].turn_id,
-            "tip": (tip := tree.tip(line)),
-            "turns": _turns(tree, line, tip),
-            "on_path": tree.is_visible(tree.steps[line]),
-        }
-        for parent, lines in tree.children.items()
+    # Ids rise with time: their order is that of birth.
+    lines = sorted(
+        line
+        for lines in tree.children.values()
         if len(lines) > 1
         for line in lines
-    }
-    records = await sessions_of(request).dao.records(principal_of(request), actor.key, list(parted))
+        if cursor is None or line > cursor
+    )
+    page = [_line(tree, line) for line in lines[:limit]]
+    ids = [line["step_id"] for line in page]
+    records = await sessions_of(request).dao.records(principal_of(request), actor.key, ids)
+    contents = {r.step.id: orjson.loads(r.payload)["content"][:200] for r in records}
     return json_answer(
         {
             "branches": [
-                parted[record.step.id] | {"content": orjson.loads(record.payload)["content"][:200]}
-                for record in records
-            ]
+                line | {"content": contents[line["step_id"]]}
+                for line in page
+                if line["step_id"] in contents
+            ],
+            "next_cursor": ids[-1] if len(lines) > limit else None,
         }
     )
+
+
+def _line(tree: Tree, line: str) -> dict[str, Any]:
+    """A line by its first step, all but what that step says."""
+    first, tip = tree.steps[line], tree.tip(line)
+    begin, end = (tree.turns[tree.steps[step].turn_id].effective_index for step in (line, tip))
+    return {
+        "step_id": line,
+        "parent_id": first.parent_id,
+        "turn_id": first.turn_id,
+        "tip": tip,
+        "on_path": tree.is_visible(first),
+        "turns": end - begin + 1,
+    }

@@ -28,6 +28,7 @@ from turnback.api.rest.request import (
     records_of,
     sessions_of,
     setting,
+    waiting,
 )
 from turnback.core.errors import BadCursor, HistoryPurged, TranscriptNotReady
 from turnback.store.ids import is_id
@@ -55,10 +56,7 @@ class TranscriptQuery(Body):
 
     session_id: str
     cursor: Annotated[str, Field(max_length=400)] | None = None
-    limit: (
-        Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("transcript_limit"))]
-        | None
-    ) = None
+    limit: Limit | None = None
     min_revision: Annotated[int, Field(ge=0, le=2**53 - 1, strict=True)] | None = None
 
 
@@ -146,21 +144,27 @@ def _etag(state: TranscriptState) -> str:
 
 
 async def _wait(request: Request, key: SessionKey, min_revision: int) -> None:
-    """Wait until the session has come to `min_revision`."""
+    """Wait until the session has come to `min_revision`.
+
+    Raises `TranscriptNotReady` where it does not, `TooManyWaits`.
+    """
     sessions, principal = sessions_of(request), principal_of(request)
+    state = await sessions.dao.transcripts.state(principal, key)
+    if state.revision >= min_revision:
+        return
     loop = asyncio.get_running_loop()
     deadline = loop.time() + sessions.settings.transcript_wait
-    while True:
-        state = await sessions.dao.transcripts.state(principal, key)
-        if state.revision >= min_revision:
-            return
-        if loop.time() >= deadline:
-            raise TranscriptNotReady(
-                f"The session is at revision {state.revision}, and not at {min_revision} yet; "
-                "ask again in a moment",
-                revision=state.revision,
-            )
-        await asyncio.sleep(LOOK_AGAIN)
+    with waiting(request):
+        while loop.time() < deadline:
+            await asyncio.sleep(LOOK_AGAIN)
+            state = await sessions.dao.transcripts.state(principal, key)
+            if state.revision >= min_revision:
+                return
+    raise TranscriptNotReady(
+        f"The session is at revision {state.revision}, and not at {min_revision} yet; ask again in "
+        "a moment",
+        revision=state.revision,
+    )
 
 
 async def _page(

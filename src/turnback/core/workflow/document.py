@@ -98,8 +98,11 @@ class Workflow:
 
     def blobs(self, since: Workflow | None = None) -> dict[str, bytes]:
         """The blobs that make up the snapshot, by address; with `since`, those that it lacks."""
-        # All of them: a bucket that an edit has emptied is some other, empty bucket's blob.
-        known = {blob.hash for blob in since._blobs()} if since is not None else set()
+        if since is None:
+            return {blob.hash: blob.data for blob in self._blobs()}
+        known = {blob.hash for blob in since._blobs(but_of=self)}
+        # A bucket that an edit has emptied is some other, empty bucket's blob.
+        known.update(bucket.hash for bucket in since._buckets)
         blobs = self._blobs(but_of=since)
         return {blob.hash: blob.data for blob in blobs if blob.hash not in known}
 
