@@ -85,6 +85,10 @@ class Product(Protocol):
         """Drop what memory holds of sessions without a run; go on in another process."""
         ...
 
+    def sweep(self) -> None:
+        """Remove for good whatever deleted sessions leave that nothing living comes from."""
+        ...
+
     def seen(self, session: str) -> Seen: ...
     def shown(self, session: str, limit: int) -> list[list[Shown]]:
         """The transcript by each route that there is, in pages of `limit`."""
@@ -295,6 +299,11 @@ class Histories(RuleBasedStateMachine):
         )
         assert is_new is None or is_new[0] is is_new[1]
 
+    @rule(limit=LIMIT)
+    def forget(self, limit: int) -> None:
+        self.product.forget()
+        self.limit = limit
+
     # -- comparing
 
     @invariant()
@@ -367,10 +376,11 @@ class StoredHistories(Histories):
                 lambda _: self.oracle.delete(session.id),
             )
 
-    @rule(limit=LIMIT)
-    def forget(self, limit: int) -> None:
-        self.product.forget()
-        self.limit = limit
+    @precondition(lambda self: any(session.deleted for session in self.sessions))
+    @rule()
+    def sweep(self) -> None:
+        """Nobody who lives may notice."""
+        self.product.sweep()
 
 
 def _compare_records(session: Session, route: list[Shown]) -> None:
