@@ -19,6 +19,12 @@ SOAK = ["sweep.close@1", "erase.end@1", "erase.rows@1", "erase.rows@7", "sweep.s
 POINTS = [*OFTEN, *(pytest.param(point, marks=pytest.mark.soak) for point in SOAK)]
 
 
+def swept_in_logs(folder: Path) -> list[str]:
+    """The lines of the servers' logs that say what was swept."""
+    lines = "".join(path.read_text() for path in folder.glob("server-*.log")).splitlines()
+    return [line for line in lines if "sessions swept" in line]
+
+
 @pytest.mark.kill
 @pytest.mark.lineage(15)
 @pytest.mark.parametrize("failpoint", POINTS)
@@ -44,7 +50,7 @@ async def test_a_sweep_that_was_killed_is_gone_on_with(
     try:
         async with process(tmp_path, fresh_database, failpoint=failpoint, sweep_batch=2) as server:
             assert await server.end() == -9
-        async with serving(fresh_database, sweep_batch=2) as server:
+        async with process(tmp_path, fresh_database, sweep_batch=2) as server:
 
             async def swept() -> bool:
                 rows = await connection.fetch("select id::text from sessions")
@@ -55,6 +61,8 @@ async def test_a_sweep_that_was_killed_is_gone_on_with(
             await turn(server, kept[1], "hello")
             roots = await connection.fetch("select root_id::text from families")
             assert [row["root_id"] for row in roots] == [kept[0]]
+        told = swept_in_logs(tmp_path)
+        assert [id_ for id_ in gone if id_ not in "".join(told)] == [], told
     finally:
         await connection.close()
     database = await Database.open(fresh_database, size=1, connect_timeout=5, statement_timeout=10)

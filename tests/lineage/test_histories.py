@@ -24,7 +24,7 @@ def test_forks_in_the_database_equal_copies_for_long(fresh_database: str, tmp_pa
 
 @pytest.mark.lineage(1, 2, 5, 7, 8, 9, 13, 14, 21, 25)
 def test_forks_over_rest_equal_copies(fresh_database: str) -> None:
-    run_over_rest(fresh_database, examples=3, steps=12)
+    run_over_rest(fresh_database, examples=2, steps=8)
 
 
 @pytest.mark.soak

@@ -10,7 +10,7 @@ from oracle_trees import TreeHistories
 
 @pytest.mark.lineage(1, 2, 5, 8, 9)
 def test_forks_of_the_core_equal_copies() -> None:
-    run(examples=60, steps=40)
+    run(examples=40, steps=40)
 
 
 @pytest.mark.soak

@@ -240,12 +240,12 @@ async def test_an_index_that_was_cut_off_is_made_when_it_is_run_again(
             assert migrator.returncode is None
             assert time.monotonic() < deadline
             await asyncio.sleep(0.02)
-        await other.execute("set statement_timeout = '10s'")
+        await other.execute("set statement_timeout = '15s'")
         assert await other.execute("update sessions set name = name") == "UPDATE 5"
         migrator.kill()
         await migrator.wait()
         await other.execute(
-            "select pg_terminate_backend(pid) from pg_stat_activity"
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity"
             " where datname = current_database() and query ilike 'create index concurrently%'"
         )
         await held.rollback()

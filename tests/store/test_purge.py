@@ -253,6 +253,23 @@ async def test_nothing_is_shown_from_the_moment_that_a_purge_has_begun(
     assert await dao._purge.close(parent.key) == [], "it has begun already"
 
 
+async def test_what_a_fork_was_called_and_made_for_goes_with_it(
+    dao: Dao, database: Database
+) -> None:
+    parent = await Story.begin(dao)
+    turn = await parent.prompt("one")
+    boundary = Boundary(turn, Side.BEFORE)
+    asked = Fork(
+        parent.key.id, new_id(), boundary, PendingMode.EDIT, "a draft", "a name", "a description"
+    )
+    await dao.fork(LOCAL, asked, now=NOW, max_depth=128)
+    await purged(dao, await Story.of(dao, asked.child_id))
+    left = """select s.name, s.pending_action, l.description from sessions s
+    join session_lineage l on l.session_id = s.id where s.id = $1::uuid"""
+    row = await database.run(lambda c: c.fetchrow(left, asked.child_id))
+    assert tuple(row) == ("", None, None)
+
+
 async def test_two_purges_at_once_leave_what_one_leaves(dao: Dao, database: Database) -> None:
     parent = await Story.begin(dao)
     turns = [await parent.prompt(f"one {n}", f"two {n}") for n in range(8)]

@@ -111,6 +111,9 @@ class Actors:
                 del self._node_now.actors[id_]
                 await actor.close()
 
+    def sweep(self) -> None:
+        self._run(self._dao.sweeper.run(grace=0, batch=3))
+
     # -- commands
 
     def new_id(self) -> str:

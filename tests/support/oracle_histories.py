@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol
 
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from oracle import ROOT, Asked, Oracle, Origin, Refused, Session, Sum
 
 MAX_SESSIONS = 9
@@ -85,6 +85,10 @@ class Product(Protocol):
         """Drop what memory holds of sessions without a run; go on in another process."""
         ...
 
+    def sweep(self) -> None:
+        """Remove for good whatever deleted sessions leave that nothing living comes from."""
+        ...
+
     def seen(self, session: str) -> Seen: ...
     def shown(self, session: str, limit: int) -> list[list[Shown]]:
         """The transcript by each route that there is, in pages of `limit`."""
@@ -98,8 +102,56 @@ PLACE = st.tuples(st.sampled_from(["seen", "seen", "seen", "known", "any"]), st.
 DOCUMENT = st.integers(0, 5).map(lambda n: f"w{n}")
 TEXT = st.sampled_from(["add a scan", "and now?", 'Zoë’s \\ "quotes" \n 🙂', "no"])
 END = st.sampled_from(["complete", "complete", "stopped", "failed", "limit", "interrupted"])
-SIDE = st.sampled_from(["before", "after"])
 LIMIT = st.sampled_from([1, 2, 3, 7, 200])
+
+
+Kinds = dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]]
+Command = tuple[str, dict[str, Any]]
+
+CORE: Kinds = {
+    "create": (1, {"name": st.sampled_from(["X", "Y (branch)", "n" * 200]), "document": DOCUMENT}),
+    "prompt": (2, {"n": SESSION, "text": TEXT, "key": st.sampled_from([None, None, "k1", "k2"])}),
+    "whole_turn": (5, {
+        "n": SESSION,
+        "text": TEXT,
+        "documents": st.lists(DOCUMENT, min_size=1, max_size=4),
+        "end": END,
+    }),
+    "answer": (2, {
+        "n": SESSION, "document": DOCUMENT, "end": st.none() | END, "much": st.integers(0, 9),
+    }),
+    "stop": (1, {"n": SESSION}),
+    "edit": (3, {"n": SESSION, "document": DOCUMENT}),
+    "revert_turn": (3, {"n": SESSION, "place": PLACE}),
+    "revert_step": (4, {"n": SESSION, "place": PLACE}),
+    "redo": (2, {"n": SESSION, "all_": st.booleans()}),
+    "checkout": (3, {"n": SESSION, "place": PLACE, "root": st.integers(0, 5)}),
+    "fork": (9, {
+        "n": SESSION,
+        "place": PLACE,
+        "side": st.sampled_from([None, "before", "before", "after", "after"]),
+        "mode": st.sampled_from([None, None, "edit", "rerun"]),
+        "draft": st.sampled_from([None, "another"]),
+        "name": st.sampled_from([None, "Mine"]),
+    }),
+    "forget": (2, {"limit": LIMIT}),
+}  # fmt: skip
+STORED: Kinds = {
+    "fork_again": (2, {"n": SESSION, "other": st.integers(0, 4)}),
+    "rename": (1, {"n": SESSION, "name": st.sampled_from(["P", "Q (branch)"])}),
+    "archive": (1, {"n": SESSION, "archived": st.sampled_from([True, False, False])}),
+    "delete": (2, {"n": SESSION}),
+    "sweep": (1, {}),
+}
+"""The commands, by name: how often each is to come, and what of."""
+
+
+def commands(kinds: Kinds) -> st.SearchStrategy[Command]:
+    """A command. Not a rule for each: of those some histories would have few."""
+    names = [name for name, (weight, _) in kinds.items() for _ in range(weight)]
+    return st.sampled_from(names).flatmap(
+        lambda name: st.tuples(st.just(name), st.fixed_dictionaries(kinds[name][1]))
+    )
 
 
 class Histories(RuleBasedStateMachine):
@@ -123,8 +175,10 @@ class Histories(RuleBasedStateMachine):
         return list(self.oracle.sessions.values())
 
     def pick(self, n: int) -> Session:
-        """A session; the newest for 0, so that chains grow."""
-        return self.sessions[-1 - n % len(self.sessions)]
+        """A session; the newest for 0, so that chains grow; a deleted one seldom."""
+        alive = [session for session in self.sessions if not session.deleted]
+        found = alive if alive and n < MAX_SESSIONS - 1 else self.sessions
+        return found[-1 - n % len(found)]
 
     def step(self, session: Session, place: tuple[str, int]) -> str:
         """A step: one that is seen, one that the session knows, or one of any session."""
@@ -182,20 +236,26 @@ class Histories(RuleBasedStateMachine):
 
     # -- the rules
 
-    @initialize(document=DOCUMENT)
-    def begin(self, document: str) -> None:
-        self.create("Orders", document)
+    @initialize(documents=st.lists(DOCUMENT, min_size=3, max_size=9))
+    def begin(self, documents: list[str]) -> None:
+        """A session of some turns, so that there is something to fork."""
+        self.create("Orders", documents[0])
+        for at in range(0, len(documents), 3):
+            self.whole_turn(0, "begin", documents[at : at + 3], "complete")
 
-    @precondition(lambda self: len(self.sessions) < MAX_SESSIONS)
-    @rule(name=st.sampled_from(["X", "Y (branch)", "n" * 200]), document=DOCUMENT)
+    @rule(command=commands(CORE))
+    def carry_out(self, command: Command) -> None:
+        """One command."""
+        kind, arguments = command
+        getattr(self, kind)(**arguments)
+
     def create(self, name: str, document: str) -> None:
-        self.oracle.create(self.product.create(name, document), name, document)
+        if len(self.sessions) < MAX_SESSIONS:
+            self.oracle.create(self.product.create(name, document), name, document)
 
-    @rule(n=SESSION, text=TEXT, key=st.sampled_from([None, None, "k1", "k2"]))
     def prompt(self, n: int, text: str, key: str | None) -> None:
         self._prompt(self.pick(n), text, key)
 
-    @rule(n=SESSION, text=TEXT, documents=st.lists(DOCUMENT, min_size=1, max_size=4), end=END)
     def whole_turn(self, n: int, text: str, documents: list[str], end: str) -> None:
         session = self.pick(n)
         if session.running is None:
@@ -204,13 +264,10 @@ class Histories(RuleBasedStateMachine):
             for at, document in enumerate(documents, 1):
                 self._answer(session, document, end if at == len(documents) else None, at)
 
-    @precondition(lambda self: self.running())
-    @rule(n=SESSION, document=DOCUMENT, end=st.none() | END, much=st.integers(0, 9))
     def answer(self, n: int, document: str, end: str | None, much: int) -> None:
-        running = self.running()
-        self._answer(running[n % len(running)], document, end, much)
+        if running := self.running():
+            self._answer(running[n % len(running)], document, end, much)
 
-    @rule(n=SESSION)
     def stop(self, n: int) -> None:
         self.halt(self.pick(n))
 
@@ -222,7 +279,6 @@ class Histories(RuleBasedStateMachine):
 
         self.both(lambda: self.product.stop(session.id), follow)
 
-    @rule(n=SESSION, document=DOCUMENT)
     def edit(self, n: int, document: str) -> None:
         session = self.pick(n)
         self.both(
@@ -230,7 +286,6 @@ class Histories(RuleBasedStateMachine):
             lambda made: session.edit(*(made or ("", "")), document),
         )
 
-    @rule(n=SESSION, place=PLACE)
     def revert_turn(self, n: int, place: tuple[str, int]) -> None:
         session = self.pick(n)
         turn = self.turn(session, place)
@@ -239,7 +294,6 @@ class Histories(RuleBasedStateMachine):
             lambda _: session.revert_turn(turn),
         )
 
-    @rule(n=SESSION, place=PLACE)
     def revert_step(self, n: int, place: tuple[str, int]) -> None:
         session = self.pick(n)
         step = self.step(session, place)
@@ -248,7 +302,6 @@ class Histories(RuleBasedStateMachine):
             lambda _: session.revert_step(step),
         )
 
-    @rule(n=SESSION, all_=st.booleans())
     def redo(self, n: int, all_: bool) -> None:
         session = self.pick(n)
         self.both(
@@ -256,21 +309,11 @@ class Histories(RuleBasedStateMachine):
             lambda _: session.redo_all() if all_ else session.redo_once(),
         )
 
-    @rule(n=SESSION, place=PLACE, root=st.integers(0, 5))
     def checkout(self, n: int, place: tuple[str, int], root: int) -> None:
         session = self.pick(n)
         step = self.step(session, place) if root else ROOT
         self.both(lambda: self.product.checkout(session.id, step), lambda _: session.checkout(step))
 
-    @precondition(lambda self: len(self.sessions) < MAX_SESSIONS)
-    @rule(
-        n=SESSION,
-        place=PLACE,
-        side=st.none() | SIDE,
-        mode=st.sampled_from([None, None, "edit", "rerun"]),
-        draft=st.sampled_from([None, "another"]),
-        name=st.sampled_from([None, "Mine"]),
-    )
     def fork(
         self,
         n: int,
@@ -280,6 +323,8 @@ class Histories(RuleBasedStateMachine):
         draft: str | None,
         name: str | None,
     ) -> None:
+        if len(self.sessions) == MAX_SESSIONS:
+            return
         source = self.pick(n)
         asked = Asked(source.id, name=name)
         if side is not None:
@@ -294,6 +339,10 @@ class Histories(RuleBasedStateMachine):
             lambda made: (made, self.oracle.fork(child, asked)),
         )
         assert is_new is None or is_new[0] is is_new[1]
+
+    def forget(self, limit: int) -> None:
+        self.product.forget()
+        self.limit = limit
 
     # -- comparing
 
@@ -332,16 +381,17 @@ class Histories(RuleBasedStateMachine):
 class StoredHistories(Histories):
     """What only a store can be asked as well."""
 
-    @precondition(lambda self: self.oracle.forks)
-    @rule(n=SESSION, other=st.integers(0, 4))
+    @rule(command=commands(CORE | STORED))
+    def carry_out(self, command: Command) -> None:
+        super().carry_out(command)
+
     def fork_again(self, n: int, other: int) -> None:
         """A retry of a fork; or another one under an id that is taken."""
-        made = list(self.oracle.forks)
-        child = made[n % len(made)]
-        asked = self.oracle.forks[child]
-        self._fork(child, asked if other else replace(asked, name="Another"))
+        if made := list(self.oracle.forks):
+            child = made[n % len(made)]
+            asked = self.oracle.forks[child]
+            self._fork(child, asked if other else replace(asked, name="Another"))
 
-    @rule(n=SESSION, name=st.sampled_from(["P", "Q (branch)"]))
     def rename(self, n: int, name: str) -> None:
         session = self.pick(n)
         self.both(
@@ -349,7 +399,6 @@ class StoredHistories(Histories):
             lambda _: self.oracle.rename(session.id, name),
         )
 
-    @rule(n=SESSION, archived=st.sampled_from([True, False, False]))
     def archive(self, n: int, archived: bool) -> None:
         session = self.pick(n)
         self.both(
@@ -357,20 +406,17 @@ class StoredHistories(Histories):
             lambda _: self.oracle.archive(session.id, archived),
         )
 
-    @precondition(lambda self: len(self.sessions) > 2)
-    @rule(n=SESSION)
     def delete(self, n: int) -> None:
         session = self.pick(n)
-        if session.running is None:
+        if session.running is None and len(self.sessions) > 2:
             self.both(
                 lambda: self.product.delete(session.id),
                 lambda _: self.oracle.delete(session.id),
             )
 
-    @rule(limit=LIMIT)
-    def forget(self, limit: int) -> None:
-        self.product.forget()
-        self.limit = limit
+    def sweep(self) -> None:
+        """Nobody who lives may notice."""
+        self.product.sweep()
 
 
 def _compare_records(session: Session, route: list[Shown]) -> None:

@@ -22,6 +22,7 @@ from scripted_provider import usage as counting
 from serving import Server, serving
 
 from turnback.core.workflow import load
+from turnback.store.dao import Dao
 from turnback.store.ids import new_id
 
 MARK = re.compile(r"\n#([0-9a-f-]{36})")
@@ -71,6 +72,10 @@ class Rest:
 
     def forget(self) -> None:
         self._servers.reverse()
+
+    def sweep(self) -> None:
+        dao: Dao = self._server.app.state.sessions.dao
+        self._run(dao.sweeper.run(grace=0, batch=3))
 
     # -- the model
 

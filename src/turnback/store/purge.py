@@ -37,7 +37,10 @@ LOCK = """select id from sessions where root_id = $1::uuid and (id = $2::uuid or
 order by id for update"""
 """The session and the living ones that inherit of it, in the order in which all lock them."""
 
-CLOSE = """update sessions set purged_at = clock_timestamp(), name = '', pending_action = null
+CLOSE = """with described as (
+    update session_lineage set description = null
+    where root_id = $1::uuid and session_id = any($2::uuid[]) and description is not null)
+update sessions set purged_at = clock_timestamp(), name = '', pending_action = null
 where root_id = $1::uuid and id = any($2::uuid[]) and purged_at is null"""
 
 RAISE_EPOCH = "update families set family_epoch = family_epoch + 1 where root_id = $1::uuid"
