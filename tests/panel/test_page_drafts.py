@@ -1,4 +1,4 @@
-"""The message that a fork was made to send again: in one page at a time, until its turn is whole."""
+"""The message that a fork was made to send again: in one page, until its turn is whole."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from playwright.async_api import expect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from desk import Desk
     from playwright.async_api import Page, Route
@@ -69,9 +69,10 @@ async def test_files_go_with_a_message_and_are_seen_saved_and_missed(
     async with page.expect_download() as saving:
         await sent.get_by_role("button", name="Download dot.png").click()
     assert (await saving.value).suggested_filename == "dot.png"
-    assert Path(await (await saving.value).path()).read_bytes() == PNG
+    await (await saving.value).save_as(tmp_path / "saved")
+    assert (tmp_path / "saved").read_bytes() == PNG
 
-    # Removed from the server by somebody, it is missed when it is asked for, and afterwards at once.
+    # Removed by somebody, it is missed when it is asked for, and afterwards at once.
     listed = (await service.get(f"/sessions/{session_id}/attachments"))["attachments"]
     assert sorted(one["name"] for one in listed) == ["dot.png", "dropped.csv"]
     dropped = next(one["id"] for one in listed if one["name"] == "dropped.csv")
