@@ -19,6 +19,7 @@ import "./styles/lines.css";
 import "./styles/family.css";
 import "./styles/access.css";
 import "./styles/composer.css";
+import "./styles/files.css";
 import "./styles/preview.css";
 
 import { StrictMode } from "react";

@@ -113,6 +113,28 @@ class Service:
         assert answer.status_code == 202, answer.text
         return answer.json()
 
+    async def fork(self, session_id: str, **body: Any) -> str:
+        """A fork of everything that is visible in it."""
+        answer = await self.http.post(f"{self.url}/sessions/{session_id}/fork", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["session"]["id"])
+
+    async def turnback(self, *command: str) -> None:
+        """A command of an administrator's, beside the server."""
+        turnback = Path(sys.executable).with_name("turnback")
+        process = await asyncio.create_subprocess_exec(
+            turnback,
+            *command,
+            "--data-dir",
+            str(self.folder / "d"),
+            cwd=self.folder,
+            env=os.environ | self.env,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await process.communicate()
+        assert process.returncode == 0, said.decode()
+
     async def children(self, session_id: str) -> list[str]:
         """The sessions that were forked from it, newest first."""
         answer = await self.http.post(

@@ -67,7 +67,8 @@ export function rowsOf(family: Family, open: ReadonlySet<string>): Row[] {
     const isOpen = open.has(id) && !leaf;
     rows.push({ kind: "session", id, level, place, of, open: leaf ? null : isOpen });
     if (!isOpen) return;
-    const more = member.cursor !== null;
+    // Opened for the first time, there is nothing to go on from.
+    const more = member.cursor !== null && member.children.length > 0;
     const count = member.children.length + (more ? 1 : 0);
     member.children.forEach((child, index) => walk(child, level + 1, index + 1, count));
     if (more) rows.push({ kind: "more", id, level: level + 1, place: count, of: count });

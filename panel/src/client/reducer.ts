@@ -53,6 +53,8 @@ export interface SessionState {
   branches: readonly Branch[];
   /** Where older steps of the visible path go on; null when all are here. */
   olderCursor: string | null;
+  /** What came before the known part of the visible path was removed for good. */
+  purged: boolean;
   streaming: Streaming | null;
   /** Rises when somebody has changed who may do what. */
   sharing: number;
@@ -79,6 +81,7 @@ export const INITIAL: SessionState = {
   redoId: null,
   branches: [],
   olderCursor: null,
+  purged: false,
   streaming: null,
   sharing: 0,
   pending: null,
@@ -90,6 +93,7 @@ export const INITIAL: SessionState = {
 /** What comes from REST rather than from the socket. */
 export type LocalAction =
   | { type: "steps"; steps: Step[]; cursor: string | null }
+  | { type: "purged" }
   | { type: "otherSteps"; steps: Step[] }
   | { type: "branches"; branches: Branch[] }
   | { type: "workflow"; stepId: string; workflow: Workflow };
@@ -148,6 +152,8 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       return state;
     case "steps":
       return { ...state, steps: merged(state, frame.steps), olderCursor: frame.cursor };
+    case "purged":
+      return { ...state, olderCursor: null, purged: true };
     case "otherSteps":
       return { ...state, steps: merged(state, frame.steps) };
     case "branches":
@@ -201,6 +207,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     redoId: frame.redoId,
     branches: sameLine ? state.branches : [],
     olderCursor: frame.stepsCursor,
+    purged: false,
     streaming: frame.partial ? { ...frame.partial, calls: [] } : null,
     // While nobody was listening, it may have changed.
     sharing: state.ready ? state.sharing + 1 : state.sharing,

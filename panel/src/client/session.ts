@@ -117,17 +117,31 @@ export class Session {
 
   // -- commands -----------------------------------------------------------------------------
 
-  async prompt(content: string): Promise<void> {
+  /**
+   * Sends a message, with files that were uploaded. `turnKey` is that of the pending action, where it
+   * is its message: a retry of it is the same turn.
+   */
+  async prompt(
+    content: string,
+    { files = [], turnKey }: { files?: string[]; turnKey?: string | undefined } = {},
+  ): Promise<void> {
     const { name, headId } = this.state;
     await this.edits.settle();
-    const requestId = newRequestId();
-    await this.send({
-      type: "WsClientPromptCommand",
-      content,
-      messageSource: "chat",
-      requestId,
-      turnKey: requestId,
-    });
+    const known = new Set([...this.state.steps.values()].map((step) => step.messageId));
+    for (let key = turnKey ?? newRequestId(); ; ) {
+      const { messageId } = await this.send({
+        type: "WsClientPromptCommand",
+        content,
+        messageSource: "chat",
+        requestId: newRequestId(),
+        turnKey: key,
+        ...(files.length > 0 ? { attachmentIds: files } : {}),
+      });
+      // An earlier try that came to a bad end has this key; the next one follows from it.
+      if (messageId == null || !known.has(messageId)) break;
+      key = `${turnKey ?? key} after ${messageId}`;
+      known.delete(messageId);
+    }
     // A session that nobody has named is called by what it was first asked.
     if (name === UNNAMED && headId === ROOT_STEP) {
       await patchSession(this.id, { name: firstWords(content) }).catch(this.onProblem);
@@ -231,8 +245,13 @@ export class Session {
   /** Older steps of the visible path. */
   async loadOlder(): Promise<void> {
     if (this.state.olderCursor === null) return;
-    const page = await getSteps(this.id, { before: this.state.olderCursor });
-    this.apply({ type: "steps", ...page });
+    try {
+      const page = await getSteps(this.id, { before: this.state.olderCursor });
+      this.apply({ type: "steps", ...page });
+    } catch (error) {
+      if (!isPurged(error)) throw error;
+      this.apply({ type: "purged" });
+    }
     this.publish();
   }
 
@@ -248,7 +267,11 @@ export class Session {
         this.apply({ type: "steps", ...page });
         this.publish();
       },
-      (problem: Problem) => this.onProblem(problem),
+      (problem: Problem) => {
+        if (!isPurged(problem)) return this.onProblem(problem);
+        this.apply({ type: "purged" });
+        this.publish();
+      },
     );
   }
 
@@ -311,6 +334,11 @@ export class Session {
     this.view = this.makeView();
     for (const listener of this.listeners) listener();
   }
+}
+
+/** A part of the history that was removed for good: it is said where it was, and is no failure. */
+function isPurged(error: unknown): boolean {
+  return error instanceof Problem && error.code === "history_purged";
 }
 
 /** The address of a session's socket, beside the page's own. */

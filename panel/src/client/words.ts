@@ -19,6 +19,13 @@ export function inBytes(characters: number): string {
   return `${(characters / 1_000_000).toFixed(1)} MB`;
 }
 
+/** A file's size for a person: `10 bytes`, `97 KB`, `20 MB`. */
+export function fileSize(bytes: number): string {
+  if (bytes < 1_000) return counted(bytes, "byte");
+  if (bytes < 1_000_000) return `${Math.round(bytes / 1_000)} KB`;
+  return `${Number((bytes / 1_000_000).toFixed(1))} MB`;
+}
+
 /** `buildAttributeName` as words. */
 export function words(name: string): string {
   return name

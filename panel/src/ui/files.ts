@@ -24,23 +24,40 @@ export async function readWorkflowFile(file: File): Promise<WorkflowFile> {
   return { name: file.name.replace(/\.json$/i, ""), text };
 }
 
-/** Lets the person choose a file; null when they choose none. */
-export function pickFile(): Promise<File | null> {
+/** Lets the person choose a workflow's file; null when they choose none. */
+export async function pickFile(): Promise<File | null> {
+  const [file] = await pick(".json,application/json", false);
+  return file ?? null;
+}
+
+/** Lets the person choose any files. */
+export function pickFiles(): Promise<File[]> {
+  return pick("", true);
+}
+
+function pick(accept: string, multiple: boolean): Promise<File[]> {
   return new Promise((resolve) => {
     const input = document.createElement("input");
     input.type = "file";
-    input.accept = ".json,application/json";
-    input.onchange = () => resolve(input.files?.[0] ?? null);
-    input.oncancel = () => resolve(null);
+    input.accept = accept;
+    input.multiple = multiple;
+    input.onchange = () => resolve([...(input.files ?? [])]);
+    input.oncancel = () => resolve([]);
     input.click();
   });
 }
 
 export function download(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: "application/json" }));
+  const file = `${name.replace(/[^\p{L}\p{N}._ -]+/gu, "_").trim() || "workflow"}.json`;
+  save(file, new Blob([text], { type: "application/json" }));
+}
+
+/** Hands a file to the browser, to be saved on the person's disk. */
+export function save(name: string, file: Blob): void {
+  const url = URL.createObjectURL(file);
   const link = document.createElement("a");
   link.href = url;
-  link.download = `${name.replace(/[^\p{L}\p{N}._ -]+/gu, "_").trim() || "workflow"}.json`;
+  link.download = name;
   link.click();
   // The browser has taken the address by the next task.
   setTimeout(() => URL.revokeObjectURL(url));

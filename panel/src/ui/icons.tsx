@@ -123,6 +123,11 @@ export const FamilyIcon = icon(
   "FamilyIcon",
   <path d="M8 3.2h4v4H8zM3 12.8h4v4H3zM13 12.8h4v4h-4zM10 7.2v2.8M5 12.8V10h10v2.8" />,
 );
+export const FileIcon = icon("FileIcon", <path d="M5 2.8h6.5L15 6.3v10.9H5zM11.5 2.8v3.5H15" />);
+export const ClipIcon = icon(
+  "ClipIcon",
+  <path d="m15.8 9.2-6 6a3.7 3.7 0 0 1-5.2-5.2l6.4-6.4a2.5 2.5 0 0 1 3.5 3.5l-6.2 6.2a1.2 1.2 0 0 1-1.7-1.7l5.4-5.4" />,
+);
 export const EyeIcon = icon(
   "EyeIcon",
   <>

@@ -1,8 +1,14 @@
-// Where a message is written. While the agent works, its button stops it.
+// Where a message is written, and files are put to it. While the agent works, its button stops it.
 
 import { useLayoutEffect, type RefObject } from "react";
 
-import { SendIcon, StopIcon } from "../icons";
+import { uploadObstacle, type FileLimits } from "../../client/uploads";
+import { fileSize } from "../../client/words";
+import { Action } from "../common/Action";
+import { pickFiles } from "../files";
+import { ClipIcon, SendIcon, StopIcon } from "../icons";
+import type { UploadsView } from "../session/useUploads";
+import { UploadList } from "./UploadList";
 
 const MAX_HEIGHT = 220;
 
@@ -14,6 +20,9 @@ export function Composer({
   blocked,
   generating,
   stopping,
+  files,
+  filesBlocked,
+  onProblem,
   onSend,
   onStop,
 }: {
@@ -25,6 +34,10 @@ export function Composer({
   blocked: string | null;
   generating: boolean;
   stopping: boolean;
+  files: UploadsView;
+  /** Why no file can be put to the message. */
+  filesBlocked: string | null;
+  onProblem: (problem: unknown) => void;
   onSend: () => void;
   onStop: () => void;
 }) {
@@ -35,7 +48,10 @@ export function Composer({
     element.style.height = `${Math.min(element.scrollHeight, MAX_HEIGHT)}px`;
   }, [draft, field, hidden]);
 
-  const reason = blocked ?? (draft.trim() === "" ? "Write a message first" : null);
+  const reason =
+    blocked ??
+    (draft.trim() === "" ? "Write a message first" : null) ??
+    uploadObstacle(files.list);
   return (
     <form
       className="composer"
@@ -45,6 +61,7 @@ export function Composer({
         onSend();
       }}
     >
+      <UploadList uploads={files.uploads} list={files.list} onProblem={onProblem} />
       <textarea
         ref={field}
         id="composer"
@@ -54,6 +71,13 @@ export function Composer({
         placeholder="Ask for a change to the workflow"
         value={draft}
         onChange={(event) => onDraft(event.currentTarget.value)}
+        onPaste={(event) => {
+          const pasted = [...event.clipboardData.files];
+          // A copied table is text and a picture of it: the text is meant.
+          if (pasted.length === 0 || event.clipboardData.types.includes("text/plain")) return;
+          event.preventDefault();
+          if (filesBlocked === null) files.uploads.add(pasted);
+        }}
         onKeyDown={(event) => {
           // A composing input method uses Enter for itself.
           if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
@@ -75,29 +99,46 @@ export function Composer({
             </>
           )}
         </span>
-        {generating ? (
-          <button
-            type="button"
-            className="button stop"
-            onClick={onStop}
-            disabled={stopping}
-            title={stopping ? "The agent is stopping" : "Stop the agent (Esc)"}
+        <span className="composer-buttons">
+          <Action
+            className="button icon-only quiet"
+            label="Attach files"
+            title={attachWords(files.limits)}
+            blocked={filesBlocked}
+            onAct={() => void pickFiles().then((chosen) => files.uploads.add(chosen))}
           >
-            <StopIcon />
-            {stopping ? "Stopping" : "Stop"}
-          </button>
-        ) : (
-          <button
-            type="submit"
-            className="button primary"
-            disabled={reason !== null}
-            title={reason ?? "Send (Enter)"}
-          >
-            <SendIcon />
-            Send
-          </button>
-        )}
+            <ClipIcon />
+          </Action>
+          {generating ? (
+            <button
+              type="button"
+              className="button stop"
+              onClick={onStop}
+              disabled={stopping}
+              title={stopping ? "The agent is stopping" : "Stop the agent (Esc)"}
+            >
+              <StopIcon />
+              {stopping ? "Stopping" : "Stop"}
+            </button>
+          ) : (
+            <button
+              type="submit"
+              className="button primary"
+              disabled={reason !== null}
+              title={reason ?? "Send (Enter)"}
+            >
+              <SendIcon />
+              Send
+            </button>
+          )}
+        </span>
       </div>
     </form>
   );
+}
+
+function attachWords(limits: FileLimits | null): string {
+  if (limits === null) return "Attach files";
+  const { max_prompt_attachments, max_attachment_bytes } = limits;
+  return `Attach files, up to ${max_prompt_attachments} of ${fileSize(max_attachment_bytes)} each; or drop or paste them`;
 }

@@ -120,7 +120,7 @@ export function Conversation({
     if (moveFocus(event, log.current, ".revert")) event.preventDefault();
   };
 
-  const empty = state.ready && turns.length === 0 && whole && !working;
+  const empty = state.ready && turns.length === 0 && whole && !working && !state.purged;
   return (
     <div className="log-frame">
       <div
@@ -141,6 +141,12 @@ export function Conversation({
           <EmptyConversation operators={state.workflow.operators ?? []} onExample={onExample} />
         )}
         {empty && !onExample && <p className="nothing-yet">Nothing had been said yet.</p>}
+        {state.purged && (
+          <p className="note purged">
+            What came before this was removed for good. What is shown can be read, reverted and
+            forked as ever.
+          </p>
+        )}
         {moreAbove && (
           <button
             type="button"

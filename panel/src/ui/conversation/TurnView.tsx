@@ -15,6 +15,7 @@ import { AgentStep } from "./AgentStep";
 import { BranchPicker } from "./BranchPicker";
 import { ForkMenu } from "./ForkMenu";
 import { LongText } from "./LongText";
+import { PromptFiles } from "./PromptFiles";
 
 /** What can be done with a turn; each is the same function for as long as the page is open. */
 export interface TurnActions {
@@ -111,6 +112,9 @@ export const TurnView = memo(function TurnView({
           </time>
         )}
       </div>
+      {prompt?.attachments && prompt.attachments.length > 0 && (
+        <PromptFiles files={prompt.attachments} />
+      )}
       {going && <p className="going">Goes with the revert</p>}
       {turn.steps.map((step) => (
         <div className="turn-step" key={step.id}>

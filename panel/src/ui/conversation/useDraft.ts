@@ -25,8 +25,8 @@ export interface Draft {
   /** The text as it is now, for what runs later. */
   now: () => string;
   set: (text: string) => void;
-  /** Empties the field and keeps what was in it until the server has it. */
-  send: (send: (content: string) => Promise<boolean>) => Promise<void>;
+  /** Empties the field and keeps what was in it until the server has it; whether it was taken. */
+  send: (send: (content: string) => Promise<boolean>) => Promise<boolean>;
 }
 
 /** `newest` is the newest prompt of the conversation, null until it is known. */
@@ -64,6 +64,7 @@ export function useDraft(id: string, newest: string | null): Draft {
       write(sentKey, "");
       // What was not taken goes back, before whatever has been written meanwhile.
       if (!taken) set([content, current.current].filter((part) => part !== "").join("\n"));
+      return taken;
     },
     [sentKey, set],
   );

@@ -89,9 +89,13 @@ function Tree({
   onLoad: (id: string, cursor: string | null) => Promise<void>;
   onOpen: (id: string) => void;
 }) {
-  const [open, setOpen] = useState<ReadonlySet<string>>(() => new Set(family.members.keys()));
+  const [open, setOpen] = useState<ReadonlySet<string>>(
+    () => new Set([...family.members.values()].flatMap((one) => (one.children.length ? one.id : []))),
+  );
   const [stop, setStop] = useState(`session ${family.id}`);
   const list = useRef<HTMLUListElement>(null);
+  /** Which line is to have the focus when more have come. */
+  const landing = useRef<number | null>(null);
   const rows = useMemo(() => rowsOf(family, open), [family, open]);
   const present = rows.some((row) => keyOf(row) === stop) ? stop : `session ${family.id}`;
 
@@ -118,19 +122,20 @@ function Tree({
     });
   };
 
-  const act = async (row: Row) => {
+  const act = (row: Row) => {
     if (row.kind === "session") {
       onOpen(row.id);
       return;
     }
-    const at = rows.indexOf(row);
-    await onLoad(row.id, family.members.get(row.id)?.cursor ?? null);
-    // Where it stood is now the first of what it has brought, or what comes next.
-    requestAnimationFrame(() => {
-      const lines = [...(list.current?.querySelectorAll<HTMLElement>("[role=treeitem]") ?? [])];
-      (lines[at] ?? lines.at(-1))?.focus();
-    });
+    landing.current = rows.indexOf(row);
+    void onLoad(row.id, family.members.get(row.id)?.cursor ?? null);
   };
+  // Where it stood is now the first of what it has brought, or what comes next.
+  useEffect(() => {
+    const at = landing.current;
+    landing.current = null;
+    if (at !== null) focus(rows[at] ?? rows.at(-1));
+  }, [rows]);
 
   const onKeyDown = (event: KeyboardEvent, at: number) => {
     const row = rows[at];
@@ -145,7 +150,7 @@ function Tree({
     else if (event.key === "ArrowLeft" && expanded === true) set(row.id, false);
     else if (event.key === "ArrowLeft") {
       focus(rows.slice(0, at).findLast((one) => one.level < row.level));
-    } else if (event.key === "Enter" || event.key === " ") void act(row);
+    } else if (event.key === "Enter" || event.key === " ") act(row);
     else return;
     event.preventDefault();
   };
@@ -171,7 +176,7 @@ function Tree({
             tabIndex={keyOf(row) === present ? 0 : -1}
             onKeyDown={(event) => onKeyDown(event, at)}
             onFocus={() => setStop(keyOf(row))}
-            onClick={() => void act(row)}
+            onClick={() => act(row)}
           >
             {expanded !== null ? (
               <span

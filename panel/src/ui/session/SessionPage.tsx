@@ -14,6 +14,7 @@ import {
   type Turn,
 } from "../../client/paths";
 import { patchSession, workflowText } from "../../client/rest";
+import { uploadObstacle } from "../../client/uploads";
 import { seedFor } from "../../client/seed";
 import type { Edit, Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
@@ -23,9 +24,12 @@ import { SkipLinks } from "../common/SkipLinks";
 import { useToasts } from "../common/Toasts";
 import { Composer } from "../conversation/Composer";
 import { Conversation } from "../conversation/Conversation";
+import { PendingDock } from "../conversation/PendingDock";
 import { ReadOnlyNote } from "../conversation/ReadOnlyNote";
 import { RedoDock } from "../conversation/RedoDock";
 import { useDraft } from "../conversation/useDraft";
+import { useDropping } from "../conversation/useDropping";
+import { FilesContext, useGoneFiles } from "../conversation/useFiles";
 import { FamilyDialog } from "../family/FamilyDialog";
 import { download, readWorkflowFile } from "../files";
 import { RevertPreview } from "../preview/RevertPreview";
@@ -45,8 +49,10 @@ import { useFork } from "./useFork";
 import { useOrigin } from "./useOrigin";
 import { useRights } from "./useRights";
 import { useSession } from "./useSession";
+import { usePending } from "./usePending";
 import { useShortcuts } from "./useShortcuts";
 import { useTurnMoves } from "./useTurnMoves";
+import { useUploads } from "./useUploads";
 
 const NONE: ReadonlySet<string> = new Set();
 const NOTHING: Workflow = {};
@@ -75,6 +81,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const newest = newestPrompt(state.ready, headTurns, isWhole(headPath, state.headId));
   const draft = useDraft(id, newest);
   const preview = usePreview(id, state.headId, view.workflow, fail);
+  const rights = useRights(id, state.sharing);
+  const mayRun = rights?.has("run") ?? true;
+  const { pending, turnKey } = usePending(id, state, rights !== null && mayRun, draft);
+  const files = useUploads(id);
+  const sentFiles = useGoneFiles(id, headPath);
   const { fork, busy } = useFork(session, fail);
   const moves = useTurnMoves({
     session,
@@ -88,8 +99,6 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   });
   const origin = useOrigin(id, state.ready);
 
-  const rights = useRights(id, state.sharing);
-  const mayRun = rights?.has("run") ?? true;
   const cannot = obstacle(view, rights);
   const generating = state.agent === "GENERATING" || state.agent === "STOPPING";
   const looking = preview.target !== null;
@@ -128,9 +137,14 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   );
 
   const send = () => {
-    if (draft.text.trim() === "" || blocked !== null) return;
+    if (draft.text.trim() === "" || blocked !== null || uploadObstacle(files.list)) return;
     setSent((count) => count + 1);
-    void draft.send((content) => attempt(() => session.prompt(content)));
+    const named = files.list.flatMap(({ id }) => id ?? []);
+    void draft
+      .send((content) => attempt(() => session.prompt(content, { files: named, turnKey })))
+      .then((taken) => {
+        if (taken) files.uploads.taken(named);
+      });
   };
   const closeSheet = useCallback(() => setSheet(null), []);
   const stop = useCallback(() => void attempt(() => session.stop()), [attempt, session]);
@@ -181,6 +195,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const onPath = useMemo(() => new Set(headTurns.map((turn) => turn.id)), [headTurns]);
   const forkBlocked = (turn: Turn) =>
     cannotFork ?? (onPath.has(turn.id) ? null : "This turn is on another line; check it out first");
+
+  // A file may be uploaded while the agent works; the message waits.
+  const filesBlocked = state.archived ? cannot : rights === null || mayRun ? null : cannot;
+  const addFiles = useCallback((chosen: File[]) => files.uploads.add(chosen), [files.uploads]);
+  const dropping = useDropping(filesBlocked === null && look === null ? addFiles : null);
 
   const going = useMemo(() => {
     const { target } = preview;
@@ -266,34 +285,40 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
             onOpenFile={openFile}
           />
         </Boundary>
-        <section className="conversation" aria-labelledby="conversation-heading">
+        <section
+          className={`conversation${dropping.over ? " is-over" : ""}`}
+          aria-labelledby="conversation-heading"
+          {...dropping.handlers}
+        >
           <h2 className="sr-only" id="conversation-heading">
             Conversation
           </h2>
           <StatusLine view={view} steps={headTurns.at(-1)?.steps.length ?? 0} />
           {origin && <OriginLine origin={origin} turns={look === null ? headTurns : earlierTurns} />}
-          <Conversation
-            key={at ?? "now"}
-            state={shownState}
-            path={look === null ? headPath : (earlier?.path ?? NO_STEPS)}
-            turns={look === null ? headTurns : earlierTurns}
-            forks={look === null ? forks : NO_FORKS}
-            going={going}
-            sent={sent}
-            blocked={blocked}
-            forkBlocked={forkBlocked}
-            inherited={inherited}
-            actions={moves.actions}
-            onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
-            onExample={
-              look === null
-                ? (text) => {
-                    draft.set(text);
-                    composer.current?.focus();
-                  }
-                : null
-            }
-          />
+          <FilesContext value={sentFiles}>
+            <Conversation
+              key={at ?? "now"}
+              state={shownState}
+              path={look === null ? headPath : (earlier?.path ?? NO_STEPS)}
+              turns={look === null ? headTurns : earlierTurns}
+              forks={look === null ? forks : NO_FORKS}
+              going={going}
+              sent={sent}
+              blocked={blocked}
+              forkBlocked={forkBlocked}
+              inherited={inherited}
+              actions={moves.actions}
+              onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
+              onExample={
+                look === null
+                  ? (text) => {
+                      draft.set(text);
+                      composer.current?.focus();
+                    }
+                  : null
+              }
+            />
+          </FilesContext>
           <div className="composing">
             {look !== null ? (
               <EarlierBar look={look} blocked={cannot} onBack={back} onCheckout={checkoutEarlier} />
@@ -306,6 +331,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 onRevert={(agreed) => preview.target && moves.agree(preview.target, agreed)}
                 onClose={preview.close}
               />
+            ) : pending !== null && !state.canRedo ? (
+              <PendingDock pending={pending} />
             ) : (
               <RedoDock
                 state={state}
@@ -325,6 +352,9 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 blocked={blocked}
                 generating={generating}
                 stopping={state.agent === "STOPPING"}
+                files={files}
+                filesBlocked={filesBlocked}
+                onProblem={fail}
                 onSend={send}
                 onStop={stop}
               />

@@ -49,8 +49,7 @@ export function TopBar({
         <Logo />
       </a>
       <h1 className="session-name">
-        {name !== "" && !renamable && <span className="name-fixed">{name}</span>}
-        {ready && renamable && (
+        {ready && renamable ? (
           <EditableName
             name={name}
             label="Session name"
@@ -58,6 +57,10 @@ export function TopBar({
             onEditing={setEditing}
             onRename={onRename}
           />
+        ) : name === "" ? (
+          <span className="sr-only">A session that is loading</span>
+        ) : (
+          <bdi className="name-fixed">{name}</bdi>
         )}
       </h1>
       <div className="segmented panes-switch" role="group" aria-label="Pane">

@@ -65,7 +65,8 @@ export function useTurnMoves({
     ({ turn, step }: Target) => {
       const whole = step === null && turn.prompt?.kind !== "edit";
       const prompt = whole ? (turn.prompt?.content ?? null) : null;
-      const untouched = draft.now().trim() === "" || draft.now() === returned.current;
+      const now = draft.now().trim();
+      const untouched = now === "" || draft.now() === returned.current || now === prompt?.trim();
       returned.current = untouched ? prompt : null;
       if (untouched) draft.set(prompt ?? "");
       setKept(untouched ? null : prompt);
