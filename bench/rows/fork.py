@@ -29,6 +29,8 @@ async def measure(world: World) -> list[Row]:
             line = await write.said(await write.session(), turns=20)
             await write.attached(line, files=FILES)
             attached = act(store, line)
+            for _ in range(5):  # so that it is known that others read these files as well
+                await attached()
         series = await in_turn(acts | {"attached": attached})
     floor_series, files = series.pop("F"), series.pop("attached")
     return [

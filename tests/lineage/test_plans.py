@@ -15,7 +15,7 @@ from turnback.core.lineage import Boundary, Fork, Side
 from turnback.core.principal import LOCAL
 from turnback.store import forks, prefixes, transcripts
 from turnback.store.dao import Dao
-from turnback.store.database import Connection, Database
+from turnback.store.database import PLANNING, Connection, Database
 from turnback.store.ids import new_id
 from turnback.store.url import asyncpg_dsn
 
@@ -49,10 +49,7 @@ async def counted(fresh_database: str) -> AsyncIterator[Counted]:
 
 async def planning(url: str) -> Connection:
     """A connection that plans as the service's do."""
-    return await asyncpg.connect(
-        asyncpg_dsn(url),
-        server_settings={"plan_cache_mode": "force_generic_plan", "jit": "off"},
-    )
+    return await asyncpg.connect(asyncpg_dsn(url), server_settings=PLANNING)
 
 
 async def child_of(dao: Dao, source: str, turn: str | None = None) -> str:

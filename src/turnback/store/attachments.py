@@ -98,8 +98,9 @@ line(src, lo, hi, below, bound, earliest) as (
     where e.earliest is not null
     union all
     select b.src, b.lo, b.hi, b.below, l.lo[1], l.earliest from line l
-    join branches b on b.root_id = $1::uuid and b.id = l.below and b.lo[1] < l.lo[1]
-    where l.lo[1] >= l.earliest),
+    cross join lateral (select src, lo, hi, below from branches
+        where root_id = $1::uuid and id = l.below offset 0) b
+    where l.lo[1] >= l.earliest and b.lo[1] < l.lo[1]),
 inherited as (
     insert into session_attachment_access
         (root_id, session_id, attachment_id, source, granted_at)

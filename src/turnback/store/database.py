@@ -46,6 +46,13 @@ _REFUSED = (
 CLIENT_MARGIN = 2.0
 """Seconds beyond the server's `statement_timeout` after which a silent server counts as lost."""
 
+PLANNING = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "jit": "off"}
+"""How statements are planned: once for each connection.
+
+A table that was small then is not read whole for as long as its plan is kept: what can be found by
+an index is. (PostgreSQL makes plans anew only when it has next analysed a table that has grown.)
+"""
+
 IDLE_AT_MOST = 300.0
 """Seconds after which a connection that nobody used is not used again: it may have been cut."""
 
@@ -124,9 +131,8 @@ class Database:
                 command_timeout=statement_timeout + CLIENT_MARGIN,
                 server_settings={
                     "application_name": "turnback",
-                    "plan_cache_mode": "force_generic_plan",
                     "statement_timeout": str(round(statement_timeout * 1000)),
-                    "jit": "off",
+                    **PLANNING,
                 },
             )
             await _prepare(connection)

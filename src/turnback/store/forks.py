@@ -54,8 +54,9 @@ chain(src, lo, hi, below, bound) as (
     join branches b on b.root_id = $1::uuid and b.id = t.head_branch
     union all
     select b.src, b.lo, b.hi, b.below, c.lo[1] from chain c cross join turn t
-    join branches b on b.root_id = $1::uuid and b.id = c.below and b.lo[1] < c.lo[1]
-    where c.lo[1] > 0 and c.lo[1] >= coalesce(t.first_seq - 1, 0)),
+    cross join lateral (select src, lo, hi, below from branches
+        where root_id = $1::uuid and id = c.below offset 0) b
+    where c.lo[1] > 0 and c.lo[1] >= coalesce(t.first_seq - 1, 0) and b.lo[1] < c.lo[1]),
 segments as (
     select k.src, k.lo, least(k.hi, c.bound) as hi
     from chain c cross join lateral unnest(c.src, c.lo, c.hi) k(src, lo, hi)
@@ -73,16 +74,17 @@ found as (
 cutoff as (
     select f.cut, g.src as branch_id, r.id, r.after_hash, b.session_id as holder
     from found f join segments g on f.cut > g.lo and f.cut <= g.hi
-    join records r on r.root_id = $1::uuid and r.branch_id = g.src and r.seq = f.cut
-    join branches b on b.root_id = $1::uuid and b.id = g.src),
+    cross join lateral (select id, after_hash from records
+        where root_id = $1::uuid and branch_id = g.src and seq = f.cut offset 0) r
+    cross join lateral (select session_id from branches
+        where root_id = $1::uuid and id = g.src offset 0) b),
 judged as (
     select f.*, c.branch_id as cutoff_branch, c.id as cutoff_step, c.holder,
         coalesce(c.after_hash, f.initial_hash) as cutoff_hash,
         coalesce(f.effective_index + f.is_after::int, 0) as inherited,
         1 + coalesce((select depth from session_lineage l
             where l.root_id = $1::uuid and l.session_id = $2::uuid), 0) as depth,
-        exists (select from records r where r.root_id = $1::uuid
-            and r.branch_id = f.first_branch and r.seq = f.first_seq) as has_prompt,
+        p.id is not null as has_prompt, p.said as prompt,
         f.family_epoch > 0 and (exists (select from segments g
             join branches b on b.root_id = $1::uuid and b.id = g.src
             join sessions s on s.root_id = $1::uuid and s.id = b.session_id
@@ -92,11 +94,18 @@ judged as (
             or f.turn_id is null and exists (select from segments g join purged_records p
                 on p.root_id = $1::uuid and p.branch_id = g.src and p.seq > g.lo and p.seq <= g.hi
             where p.turn_id = $4::uuid)) as is_purged
-    from found f left join cutoff c on true)"""
+    from found f left join cutoff c on true
+    left join lateral (
+        select id, case when $6::text is not null then payload ->> 'content' end as said
+        from records where root_id = $1::uuid and branch_id = f.first_branch
+        and seq = f.first_seq offset 0) p on true)"""
 """What a fork would leave, `judged`: one row, or none where the source is gone.
 
 `is_purged`: its boundary is in a part that was purged. Without a family epoch nothing ever was. A
 boundary after such a part is as good as the source is: its fork inherits what is left.
+
+What is looked up by key is in a subquery of its own (`offset 0`): otherwise a plan made while a
+table was small may join it whole, and a fork would cost as much as the family is large.
 """
 
 FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key share of s")},
@@ -119,9 +128,7 @@ made as (
         a.model, a.cutoff_branch, a.cut, a.cutoff_step, a.cutoff_hash, a.initial_hash,
         a.run_settings, a.visibility,
         case when $6::text is not null then json_build_object('mode', $6::text,
-            'turn_key', d.id, 'draft', coalesce($7::text, (select payload ->> 'content'
-                from records r where r.root_id = $1::uuid and r.branch_id = a.first_branch
-                and r.seq = a.first_seq))) end,
+            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt)) end,
         $11::timestamptz, $11::timestamptz
     from allowed a cross join directory d),
 granted as (

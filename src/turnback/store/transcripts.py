@@ -44,8 +44,9 @@ line(src, lo, hi, below, bound) as (
     where l.root_id = $1::uuid and l.session_id = $2::uuid and $4::integer <= l.cutoff_seq
     union all
     select b.src, b.lo, b.hi, b.below, line.lo[1] from line
-    join branches b on b.root_id = $1::uuid and b.id = line.below and b.lo[1] < line.lo[1]
-    where line.lo[1] >= $4::integer)
+    cross join lateral (select src, lo, hi, below from branches
+        where root_id = $1::uuid and id = line.below offset 0) b
+    where line.lo[1] >= $4::integer and b.lo[1] < line.lo[1])
 select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
     $3::uuid is null or exists (
         select from records r
