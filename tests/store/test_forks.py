@@ -385,7 +385,7 @@ async def test_damaged_rows_end_in_a_typed_error_and_no_endless_walk(
 async def whole(dao: Dao, session_id: str) -> list[str]:
     """The steps of a transcript, by the tree and by the statement."""
     story = await Story.of(dao, session_id)
-    told = (await dao.transcripts.page(LOCAL, story.key, after=0, limit=1_000)).ids or []
+    told = (await dao.transcripts.page(LOCAL, story.key, after=0, limit=100_000)).ids or []
     assert told == story.visible()
     return told
 

@@ -38,13 +38,16 @@ LONGEST_NAME = 200
 _FOUND = """with recursive family as materialized (
     select project_id, family_epoch from families where root_id = $1::uuid {family_lock}),
 source as materialized (
-    select s.*, family_epoch from sessions s cross join family
+    select s.project_id, s.name, s.model, s.head_branch, s.head_seq, s.initial_hash, s.run_settings,
+        s.visibility, family_epoch
+    from sessions s cross join family
     where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null
         and (s.id = s.root_id or exists (select from session_lineage l
             where l.root_id = $1::uuid and l.session_id = $2::uuid)) {source_lock}),
 turn as (
-    select s.head_branch, s.head_seq, t.id, t.kind, t.status, t.effective_index, t.first_branch,
-        t.first_seq, t.last_seq, $5::text is distinct from 'before' as is_after
+    select s.head_branch, s.head_seq, s.family_epoch, t.id as turn_id, t.kind, t.status,
+        t.effective_index, t.first_branch, t.first_seq, t.last_seq,
+        $5::text is distinct from 'before' as is_after
     from source s
     left join records h on $4::uuid is null and h.root_id = $1::uuid
         and h.branch_id = s.head_branch and h.seq = s.head_seq
@@ -62,15 +65,14 @@ segments as (
     from chain c cross join lateral unnest(c.src, c.lo, c.hi) k(src, lo, hi)
     where k.lo < c.bound),
 found as (
-    select s.*, t.id as turn_id, t.kind, t.status, t.effective_index, t.first_branch, t.first_seq,
-        t.is_after,
-        case when t.id is null then case when s.head_seq = 0 and $4::uuid is null then 0 end
+    select t.*, case when t.turn_id is null
+            then case when t.head_seq = 0 and $4::uuid is null then 0 end
             when t.is_after then t.last_seq else t.first_seq - 1 end as cut,
         exists (select from segments g where g.src = t.first_branch
             and t.first_seq > g.lo and t.first_seq <= g.hi) as begins,
         exists (select from segments g where g.src = t.first_branch
             and t.last_seq > g.lo and t.last_seq <= g.hi) as ends
-    from source s cross join turn t),
+    from turn t),
 cutoff as (
     select f.cut, g.src as branch_id, r.id, r.after_hash, b.session_id as holder
     from found f join segments g on f.cut > g.lo and f.cut <= g.hi
@@ -79,8 +81,7 @@ cutoff as (
     cross join lateral (select session_id from branches
         where root_id = $1::uuid and id = g.src offset 0) b),
 judged as (
-    select f.*, c.branch_id as cutoff_branch, c.id as cutoff_step, c.holder,
-        coalesce(c.after_hash, f.initial_hash) as cutoff_hash,
+    select f.*, c.branch_id as cutoff_branch, c.id as cutoff_step, c.holder, c.after_hash,
         coalesce(f.effective_index + f.is_after::int, 0) as inherited,
         1 + coalesce((select depth from session_lineage l
             where l.root_id = $1::uuid and l.session_id = $2::uuid), 0) as depth,
@@ -117,20 +118,21 @@ allowed as (
         and ($6::text is null or kind = 'prompt' and (has_prompt or $7::text is not null))),
 directory as (
     insert into session_directory (id, project_id, root_id)
-    select $3::uuid, project_id, $1::uuid from allowed on conflict do nothing returning id),
+    select $3::uuid, project_id, $1::uuid from allowed cross join source
+    on conflict do nothing returning id),
 made as (
     insert into sessions (root_id, id, project_id, owner, name, model, head_branch, head_seq,
         head_step, workflow_hash, initial_hash, run_settings, visibility, pending_action,
         created_at, updated_at)
-    select $1::uuid, d.id, a.project_id, $14::text, coalesce($8::text, case
-            when a.name like '%{SUFFIX}' then a.name
-            else left(a.name, {LONGEST_NAME - len(SUFFIX)}) || '{SUFFIX}' end),
-        a.model, a.cutoff_branch, a.cut, a.cutoff_step, a.cutoff_hash, a.initial_hash,
-        a.run_settings, a.visibility,
+    select $1::uuid, d.id, s.project_id, $14::text, coalesce($8::text, case
+            when s.name like '%{SUFFIX}' then s.name
+            else left(s.name, {LONGEST_NAME - len(SUFFIX)}) || '{SUFFIX}' end),
+        s.model, a.cutoff_branch, a.cut, a.cutoff_step, coalesce(a.after_hash, s.initial_hash),
+        s.initial_hash, s.run_settings, s.visibility,
         case when $6::text is not null then json_build_object('mode', $6::text,
             'turn_key', d.id, 'draft', coalesce($7::text, a.prompt)) end,
         $11::timestamptz, $11::timestamptz
-    from allowed a cross join directory d),
+    from allowed a cross join source s cross join directory d),
 granted as (
     insert into session_grants (session_id, principal_id, project_id, root_id, rights, granted_by,
         created_at)

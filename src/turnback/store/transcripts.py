@@ -25,9 +25,7 @@ from sessions s join families f on f.root_id = s.root_id
 where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
 
 _HEAD = "(select {} from sessions where root_id = $1::uuid and id = $2::uuid)"
-_BRANCH = f"coalesce($3::uuid, {_HEAD.format('head_branch')})"
-_SEQ = f"coalesce($4::integer, {_HEAD.format('head_seq')})"
-_UNTIL = f"least({_SEQ}, $5::integer + $6::integer)"
+_WANTED = "(select {} from here)"
 
 _PURGED = """segments g cross join lateral (
         select session_id from branches where root_id = $1::uuid and id = g.src offset 0) b
@@ -37,7 +35,20 @@ _PURGED = """segments g cross join lateral (
 
 _LOST = f"exists (select from {_PURGED})"
 
-PAGE = f"""{segments(branch=_BRANCH, seq=_SEQ, after="$5::integer", until=_UNTIL)},
+_WALK = segments(
+    branch=_WANTED.format("branch_id"),
+    seq=_WANTED.format("seq"),
+    after="$5::integer",
+    until=_WANTED.format("until"),
+)
+
+PAGE = f"""{_WALK},
+here as materialized (
+    select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
+        coalesce($3::uuid, s.head_branch) as branch_id, coalesce($4::integer, s.head_seq) as seq,
+        least(coalesce($4::integer, s.head_seq), $5::integer + $6::integer) as until
+    from sessions s join families f on f.root_id = s.root_id
+    where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null),
 line(src, lo, hi, below, bound) as (
     select b.src, b.lo, b.hi, b.below, l.cutoff_seq from session_lineage l
     join branches b on b.root_id = $1::uuid and b.id = l.cutoff_branch
@@ -47,7 +58,7 @@ line(src, lo, hi, below, bound) as (
     cross join lateral (select src, lo, hi, below from branches
         where root_id = $1::uuid and id = line.below offset 0) b
     where line.lo[1] >= $4::integer and b.lo[1] < line.lo[1])
-select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
+select head_branch, head_seq, head_step, revision, family_epoch,
     $3::uuid is null or exists (
         select from records r
         join branches b on b.root_id = $1::uuid and b.id = r.branch_id and b.session_id = $2::uuid
@@ -56,7 +67,7 @@ select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
         select from line cross join lateral unnest(line.src, line.lo, line.hi) k(src, lo, hi)
         where k.src = $3::uuid and $4::integer > k.lo and $4::integer <= least(k.hi, line.bound))
     as is_reachable,
-    f.family_epoch > 0 and {_LOST} as is_purged,
+    family_epoch > 0 and {_LOST} as is_purged,
     h.is_held,
     case when h.is_held then (
         select count(*) from segments g cross join lateral (
@@ -66,9 +77,8 @@ select s.head_branch, s.head_seq, s.head_step, s.revision, f.family_epoch,
         select string_agg(x.id::text, ' ' order by x.seq) from segments g cross join lateral (
             select id, seq from records where root_id = $1::uuid and branch_id = g.src
                 and seq > g.lo and seq <= g.hi offset 0) x) end as ids
-from sessions s join families f on f.root_id = s.root_id
-cross join lateral (select ({_BRANCH} = $7::uuid and {_UNTIL} = $8::integer) is true) h(is_held)
-where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
+from here cross join lateral (
+    select (branch_id = $7::uuid and until = $8::integer) is true) h(is_held)"""
 """Where the session stands, and a page: of its HEAD, or of the one, `$3` and `$4`, that a listing
 began at, which must be reachable. The page that is held in memory, `$7` and `$8`, is counted only.
 """
