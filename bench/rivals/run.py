@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -34,9 +35,22 @@ async def measure(world: World) -> dict[str, list[dict[str, float]]]:
             results["turnback"].append(await ours.measure(world, STEPS))
             for name in others:
                 async with world.database(template="template1") as url:
-                    found = await asyncio.to_thread(_one, name, url, work)
+                    found = await asyncio.to_thread(_answer, HERE / f"{name}_rival.py", url, work)
                 results.setdefault(name, []).append(found)
     return results
+
+
+async def forks(world: World, records: Sequence[int]) -> dict[int, float]:
+    """How many milliseconds LangGraph takes to fork a thread of so many messages.
+
+    Nothing where it cannot be installed.
+    """
+    if not install():
+        return {}
+    async with world.database(template="template1") as url:
+        arguments = (HERE / "langgraph_forks.py", url, *map(str, records))
+        found = await asyncio.to_thread(_answer, *arguments)
+    return {int(count): taken for count, taken in found.items()}
 
 
 def install() -> bool:
@@ -55,9 +69,9 @@ def install() -> bool:
     return True
 
 
-def _one(name: str, url: str, work: Path) -> dict[str, float]:
-    script = HERE / f"{name}_rival.py"
-    done = subprocess.run([PYTHON, script, url, work], check=True, stdout=subprocess.PIPE)
+def _answer(*arguments: Path | str) -> dict[str, float]:
+    """What a script prints that runs in the rivals' environment."""
+    done = subprocess.run([PYTHON, *arguments], check=True, stdout=subprocess.PIPE)
     found: dict[str, float] = orjson.loads(done.stdout.splitlines()[-1])
     return found
 

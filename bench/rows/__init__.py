@@ -6,6 +6,7 @@ from types import ModuleType
 
 from bench.rows import (
     broadcast,
+    copies,
     crowd,
     fork,
     installation,
@@ -25,6 +26,7 @@ ROWS: dict[str, ModuleType] = {
     "step": step,
     "revert": revert,
     "fork": fork,
+    "copies": copies,
     "pages": pages,
     "installation": installation,
     "size": size,
