@@ -48,7 +48,7 @@ async def forks(world: World, records: Sequence[int]) -> dict[int, float]:
     if not install():
         return {}
     async with world.database(template="template1") as url:
-        arguments = (HERE / "langgraph_forks.py", url, *map(str, records))
+        arguments: list[Path | str] = [HERE / "langgraph_forks.py", url, *map(str, records)]
         found = await asyncio.to_thread(_answer, *arguments)
     return {int(count): taken for count, taken in found.items()}
 
