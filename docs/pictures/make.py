@@ -24,8 +24,8 @@ WORKFLOWS = HERE.parents[1] / "tests" / "data" / "workflows"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 WIDE = {"width": 1280, "height": 880}
 NARROW = {"width": 390, "height": 780}
-ALL = {"sessions", "session", "preview", "reverted", "lines"}
-SOME = {"session", "preview"}
+ALL = {"sessions", "session", "preview", "reverted", "lines", "fork", "family", "files", "share"}
+SOME = {"session", "preview", "fork"}
 LOOKS = (
     ("", WIDE, "light", ALL),
     ("-dark", WIDE, "dark", SOME),
@@ -88,6 +88,12 @@ def tell(page: Page, address: str) -> None:
     page.get_by_role("button", name="Revert to before “Keep").click()
     ask(page, CHANGE)
     ask(page, "Sort by amount")
+    page.get_by_role("button", name="Share", exact=True).click()
+    for name in ("grace", "vera"):
+        page.get_by_label("Name of a person or program").fill(name)
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("listitem", name=name)).to_be_visible()
+    page.get_by_role("listitem", name="vera").get_by_label("Write").check()
 
 
 def rest(page: Page) -> None:
@@ -105,9 +111,9 @@ def look(page: Page, address: str, suffix: str, wanted: set[str]) -> None:
             page.screenshot(path=HERE / f"{name}{suffix}.png")
 
     page.goto(address)
-    expect(page.locator(".session-link")).to_have_count(3)
+    expect(page.locator(".session-link").first).to_be_visible()
     take("sessions")
-    page.locator(".session-link").first.click()
+    page.locator(".session-link", has_text="Build a sales report").last.click()
     expect(page.locator(".operator").first).to_be_attached()
     expect(page.locator(".branch-count")).to_have_text("2 of 2")
     take("session")
@@ -121,6 +127,28 @@ def look(page: Page, address: str, suffix: str, wanted: set[str]) -> None:
     expect(page.locator(".branch-count")).to_have_text("2 of 2")
     page.locator(".branch-count").click()
     take("lines")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Share", exact=True).click()
+    expect(page.get_by_role("listitem", name="vera")).to_be_visible()
+    take("share")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name=f"Fork from “{CHANGE}”").click()
+    page.get_by_role("menuitem", name="Edit in a fork").click()
+    expect(page.get_by_label("Message to the agent")).to_have_value(CHANGE)
+    expect(page.locator(".origin")).to_be_visible()
+    take("fork")
+    page.get_by_role("button", name="Family").click()
+    expect(page.get_by_role("tree")).to_be_visible()
+    take("family")
+    page.keyboard.press("Escape")
+    if "files" in wanted:
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Attach files").click()
+        chooser.value.set_files([HERE / "lines.png", WORKFLOWS / "join-and-chart.json"])
+        expect(page.locator(".uploads [data-phase=ready]")).to_have_count(2)
+        ask(page, CHANGE)
+        page.locator(".prompt-files").scroll_into_view_if_needed()
+    take("files")
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from desk import Desk
-    from playwright.async_api import Page, Route
+    from playwright.async_api import Route
 
 pytestmark = pytest.mark.browser
 
@@ -22,20 +22,6 @@ PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
     "gg=="
 )
-GIVE = """([how, selector, name, type, text]) => {
-    const data = new DataTransfer();
-    data.items.add(new File([text], name, { type }));
-    const options = { bubbles: true, cancelable: true };
-    const event = how === "paste"
-        ? new ClipboardEvent(how, { ...options, clipboardData: data })
-        : new DragEvent(how, { ...options, dataTransfer: data });
-    document.querySelector(selector).dispatchEvent(event);
-}"""
-
-
-async def give(page: Page, how: str, selector: str, name: str, text: str = "a,b\n") -> None:
-    """Files cannot be dragged into a browser from outside: the event that it would make of it."""
-    await page.evaluate(GIVE, [how, selector, name, "text/csv", text])
 
 
 async def test_files_go_with_a_message_and_are_seen_saved_and_missed(
@@ -50,8 +36,8 @@ async def test_files_go_with_a_message_and_are_seen_saved_and_missed(
     )
     (tmp_path / "dot.png").write_bytes(PNG)
     await desk.choose_file("Attach files", tmp_path / "dot.png")
-    await give(page, "drop", ".log", "dropped.csv")
-    await give(page, "paste", "#composer", "pasted.csv")
+    await desk.give("drop", ".log", "dropped.csv")
+    await desk.give("paste", "#composer", "pasted.csv")
     await expect(files.get_by_role("listitem")).to_have_count(3)
     await expect(files.locator("[data-phase=ready]")).to_have_count(3)
     await files.get_by_role("button", name="Remove pasted.csv").press("Enter")
@@ -93,7 +79,7 @@ async def test_an_upload_shows_its_progress_is_cancelled_and_tried_again(
     await page.route("**/attachments?name=*", lambda route: held.append(route))
     files = page.get_by_role("list", name="Files for this message")
     for name in ("one.csv", "two.csv"):
-        await give(page, "drop", ".log", name)
+        await desk.give("drop", ".log", name)
     await desk.composer.fill("hello")
     send = page.get_by_role("button", name="Send")
     await expect(send).to_be_disabled()
@@ -122,7 +108,7 @@ async def test_what_is_too_large_is_said_before_it_is_sent(
     await desk.open(await limited.session())
     asked: list[str] = []
     desk.page.on("request", lambda request: asked.append(request.url))
-    await give(desk.page, "drop", ".log", "large.csv", "x" * 1_001)
+    await desk.give("drop", ".log", "large.csv", "x" * 1_001)
     files = desk.page.get_by_role("list", name="Files for this message")
     await expect(files.get_by_role("alert")).to_have_text("Larger than 1 KB")
     await desk.composer.fill("hello")

@@ -18,6 +18,15 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / "tests" / "data" / "workflows"
 START = 120.0  # seconds until a server is ready
 BUILD = "Build a sales report"
+GIVE = """([how, selector, name, type, text]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name, { type }));
+    const options = { bubbles: true, cancelable: true };
+    const event = how === "paste"
+        ? new ClipboardEvent(how, { ...options, clipboardData: data })
+        : new DragEvent(how, { ...options, dataTransfer: data });
+    document.querySelector(selector).dispatchEvent(event);
+}"""
 REPORT = ["Load sales", "Keep real sales", "Total by region", "Sales by region"]
 
 
@@ -184,6 +193,10 @@ class Desk:
         await self.composer.press("Enter")
         await expect(self.prompts.last).to_have_text(text)
         await expect(self.status).to_have_text("Ready")
+
+    async def give(self, how: str, selector: str, name: str, text: str = "a,b\n") -> None:
+        """Drop or paste a file: by the event that a browser makes of it."""
+        await self.page.evaluate(GIVE, [how, selector, name, "text/csv", text])
 
     async def look(self, prompt: str) -> Locator:
         """Look at what reverting this turn would do; the sheet that tells it."""

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { BACKOFF, Connection, type ConnectionStatus, type Position } from "./connection";
+import { Problem } from "./rest";
 import type { Command, ServerFrame } from "./types";
 
 /** A socket whose other end is the test. */
@@ -13,7 +14,10 @@ class Wire {
   onmessage: ((event: { data: string }) => void) | null = null;
   onclose: ((event: { code: number }) => void) | null = null;
 
-  constructor(readonly url: string) {
+  constructor(
+    readonly url: string,
+    readonly offered: string[],
+  ) {
     Wire.all.push(this);
   }
 
@@ -143,5 +147,81 @@ describe("Connection", () => {
     expect(statuses.at(-1)).toMatchObject({ phase: "closed", code: 4410 });
     vi.advanceTimersByTime(60_000);
     expect(Wire.all).toHaveLength(1);
+  });
+});
+
+describe("Connection with credentials", () => {
+  let statuses: ConnectionStatus[];
+  let tickets: number;
+  let good: boolean;
+  let refusal: Problem | null;
+
+  const settle = () => vi.advanceTimersByTimeAsync(0);
+
+  beforeEach(async () => {
+    vi.useFakeTimers();
+    Wire.all = [];
+    statuses = [];
+    tickets = 0;
+    good = true;
+    refusal = null;
+    new Connection(
+      "ws://x/sessions/1/ws",
+      {
+        frame: () => undefined,
+        status: (status) => statuses.push(status),
+        position: () => ({ eventSeq: 0, streamEpoch: null }),
+      },
+      Wire as unknown as typeof WebSocket,
+      {
+        ticket: () => {
+          tickets += 1;
+          return refusal ? Promise.reject(refusal) : Promise.resolve([`ticket.${tickets}`]);
+        },
+        stillGood: () => Promise.resolve(good),
+      },
+    ).open();
+    await settle();
+  });
+
+  afterEach(() => vi.useRealTimers());
+
+  it("offers a new ticket with each connection", async () => {
+    expect(newest().offered).toEqual(["turnback.v1", "ticket.1"]);
+    newest().drop();
+    await vi.advanceTimersByTimeAsync(BACKOFF[0] * 1.25);
+    expect(newest().offered).toEqual(["turnback.v1", "ticket.2"]);
+  });
+
+  it("stops where the server says that nobody is signed in", async () => {
+    good = false;
+    newest().accept();
+    newest().drop(4401);
+    await settle();
+    expect(statuses.at(-1)).toMatchObject({ phase: "closed", code: 4401 });
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(tickets).toBe(1);
+  });
+
+  it("tries once more where a ticket came too late, and not for ever", async () => {
+    for (const phase of ["waiting", "closed"]) {
+      newest().accept();
+      newest().drop(4401);
+      await settle();
+      expect(statuses.at(-1)).toMatchObject({ phase });
+      await vi.advanceTimersByTimeAsync(60_000);
+    }
+    expect(tickets).toBe(2);
+  });
+
+  it.each([
+    [401, "closed", 4401],
+    [404, "closed", 4404],
+    [503, "waiting", 1006],
+  ])("takes a refusal of the ticket with %i as %s", async (status, phase, code) => {
+    refusal = new Problem("No", "x", status);
+    newest().drop();
+    await vi.advanceTimersByTimeAsync(BACKOFF[0] * 1.25);
+    expect(statuses.at(-1)).toMatchObject({ phase, code });
   });
 });

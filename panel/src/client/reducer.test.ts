@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import { redoable, turnsOf, visiblePath } from "./paths";
 import { INITIAL, reduce, type SessionState } from "./reducer";
+import { seedOf } from "./seed";
 import type { ServerFrame, SnapshotEvent, Step, Workflow } from "./types";
 
 const EMPTY: Workflow = { operators: [] };
@@ -186,5 +187,51 @@ describe("reduce", () => {
     ]);
     expect(state.steps.size).toBe(0);
     expect(state.eventSeq).toBe(1);
+  });
+});
+
+describe("a fork", () => {
+  const pendingAction = { mode: "edit", draft: "again", turnKey: "k", state: "pending" } as const;
+  const change = (eventSeq: number, members: object) =>
+    frame({ type: "WsServerSessionEvent", eventSeq, ...members });
+
+  it("is shown by what its parent's page held until its own steps come, each once", () => {
+    const path = [step("a", "step-initial"), step("b", "a", agent), step("c", "b")];
+    const steps = new Map(path.map((one) => [one.id, one]));
+    const seed = seedOf(steps, "b", "Fork");
+    expect([...seed.steps.keys()]).toEqual(["a", "b"]);
+    const before: SessionState = { ...INITIAL, ...seed };
+    const turns = turnsOf(visiblePath(before.steps, before.headId));
+    expect(turns).toHaveLength(1);
+    const after = reduce(
+      before,
+      snapshot({ steps: path.slice(0, 2).map((one) => ({ ...one })), headId: "b" }),
+    );
+    expect(turnsOf(visiblePath(after.steps, after.headId)).map(({ id }) => id)).toEqual(["t1"]);
+    expect(after.steps.size).toBe(2);
+  });
+
+  it("keeps its draft through claims until it is done", () => {
+    let state = reduce(INITIAL, snapshot({ pendingAction }));
+    state = reduce(state, change(1, { change: "pendingAction", pending: "claimed" }));
+    expect(state.pending).toEqual({ ...pendingAction, state: "claimed" });
+    state = reduce(state, change(2, { change: "pendingAction", pending: "done" }));
+    expect(state.pending).toBeNull();
+  });
+
+  it("counts changes of rights, those that may have been missed too", () => {
+    let state = reduce(INITIAL, snapshot());
+    expect(state.sharing).toBe(0);
+    state = reduce(state, change(1, { change: "grants" }));
+    state = reduce(state, change(2, { change: "visibility", visibility: "private" }));
+    expect(state.sharing).toBe(2);
+    expect(reduce(state, snapshot({ eventSeq: 3 })).sharing).toBe(3);
+  });
+
+  it("ends where its history was removed, until a snapshot says otherwise", () => {
+    const state = reduce(INITIAL, snapshot({ stepsCursor: "x" }));
+    const ended = reduce(state, { type: "purged" });
+    expect(ended).toMatchObject({ purged: true, olderCursor: null });
+    expect(reduce(ended, snapshot()).purged).toBe(false);
   });
 });
