@@ -221,6 +221,24 @@ async def test_a_removed_file_is_a_placeholder_from_the_next_request_on(server: 
     assert (await get(server, f"/sessions/{session}/attachments"))["attachments"] == []
 
 
+async def test_a_file_that_was_removed_before_a_fork_is_a_placeholder_in_it(
+    server: Server,
+) -> None:
+    session = await server.session()
+    made = await attached(server, session)
+    turn = {"content": "hello", "attachmentIds": [made["id"]], "wait": True}
+    await command(server, session, "Prompt", **turn)
+    await server.http.delete(f"/sessions/{session}/attachments/{made['id']}")
+    for _ in range(2):  # a fork of the fork as well
+        answer = await server.http.post(f"/sessions/{session}/fork", json={})
+        session = answer.json()["session"]["id"]
+        records = (await get(server, f"/sessions/{session}/transcript"))["records"]
+        path = f"/sessions/{session}/attachments/{records[0]['attachments'][0]['id']}"
+        assert await get(server, path) == made | {"state": "removed"}
+        problem(await server.http.get(f"{path}/content"), 410, "attachment_gone")
+        assert (await get(server, f"/sessions/{session}/attachments"))["attachments"] == []
+
+
 async def test_a_file_that_is_lost_from_the_disk_is_a_placeholder_too(server: Server) -> None:
     session = await server.session()
     made = await attached(server, session)

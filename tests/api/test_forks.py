@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 from processes import eventually, process
-from rest import command, get, prompted, turn
+from rest import command, get, idle, prompted, turn
 from rest import problem as refused
-from scripted_provider import Pause, ScriptedProvider, text
+from scripted_provider import Pause, Refusal, ScriptedProvider, text
 from serving import Server, serving
 from wire import is_status
 
@@ -303,14 +303,47 @@ async def test_a_pending_action_stays_until_a_turn_of_the_forks_own_is_complete(
         await client.wait(lambda frame: frame["type"] == "WsServerDeltaEvent")
         await client.send("Stop")
         await client.wait(is_status("AVAILABLE"))
-        assert await pending(server, child) == left
+        again = await pending(server, child)
+        assert again == left | {"turn_key": again["turn_key"]}
         await client.prompt("Better yet")
         told = [f for f in client.frames if f.get("change") == "pendingAction"]
-        assert [frame["pending"] for frame in told] == ["done"]
+        assert [frame["pending"] for frame in told] == ["pending", "done"]
     assert await pending(server, child) is None
     refused(await claim(server, child, "a"), 404, "no_pending_action")
     async with server.connect(child) as client:
         assert (await client.snapshot())["pendingAction"] is None
+
+
+async def test_a_turn_that_failed_leaves_a_pending_action_that_can_be_sent_again(
+    scripted: tuple[Server, ScriptedProvider],
+) -> None:
+    server, provider = scripted
+    provider.will([text("one")], Refusal(400), [text("two"), Pause()], [text("three")])
+    session, turn_id = await prompted(server)
+    boundary = {"turn_id": turn_id, "position": "before"}
+    child = (await fork(server, session, boundary=boundary, mode="rerun"))["session"]["id"]
+    turns = set()
+    async with server.connect(child) as client:
+        for ends in (False, True, False):
+            left = await pending(server, child)
+            assert (await claim(server, child, "a")).status_code == 200
+            ask = {"content": left["draft"], "turnKey": left["turn_key"]}
+            turns.add((await client.ask("Prompt", **ask))["messageId"])
+            if ends:
+                await client.wait(lambda frame: frame["type"] == "WsServerDeltaEvent")
+                await client.send("Stop")
+            await idle(server, child)
+            assert (await client.ask("Prompt", **ask))["messageId"] in turns
+        told = [f for f in client.frames if f.get("change") == "pendingAction"]
+    assert len(turns) == 3
+    states = ["claimed", "pending", "claimed", "pending", "claimed", "done"]
+    assert [frame["pending"] for frame in told] == states
+    keys = [frame.get("turnKey") for frame in told]
+    assert keys[0] == child
+    assert keys[1] == keys[2]
+    assert keys[3] == keys[4] == left["turn_key"]
+    assert len(set(keys)) == 4
+    assert await pending(server, child) is None
 
 
 async def test_the_first_turns_key_makes_a_retry_one_turn(server: Server) -> None:
@@ -397,3 +430,28 @@ async def test_a_kill_around_a_fork_leaves_all_of_it_or_nothing(
         again = await server.http.post(path, json=body)
         assert again.status_code == (200 if found.status_code == 200 else 201)
         assert await records(server, target) == await records(server, session)
+
+
+@pytest.mark.kill
+async def test_a_kill_in_the_pending_actions_turn_leaves_it_to_be_sent_again(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with process(tmp_path, fresh_database, failpoint="commit.before@6") as server:
+        session, turn_id = await prompted(server)
+        boundary = {"turn_id": turn_id, "position": "before"}
+        child = (await fork(server, session, boundary=boundary, mode="rerun"))["session"]["id"]
+        ask = {"content": ADD, "turnKey": child}
+        with pytest.raises(httpx.HTTPError):
+            await command(server, child, "Prompt", wait=True, **ask)
+        await server.gone.wait()
+    async with serving(fresh_database) as server:
+        async with server.connect(child) as client:
+            await client.snapshot()
+            assert (await idle(server, child))["state"] == "AVAILABLE"
+        left = await pending(server, child)
+        assert left["state"] == "pending"
+        assert left["turn_key"] != child
+        await command(server, child, "Prompt", wait=True, content=ADD, turnKey=left["turn_key"])
+        assert await pending(server, child) is None
+        users = [r["content"] for r in await records(server, child) if r["role"] == "user"]
+        assert users == [ADD, ADD]

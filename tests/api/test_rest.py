@@ -57,6 +57,23 @@ async def test_an_id_of_no_step_is_404_on_every_route(standing: Server, id_: str
     problem(answers[0], 404, answers[0].json()["code"])
 
 
+@pytest.mark.parametrize("id_", IDS, ids=lambda i: i[:20])
+async def test_an_id_of_no_key_or_file_is_404(standing: Server, id_: str) -> None:
+    session = await standing.session()
+    key = await standing.http.delete(f"/keys/{id_}")
+    file = f"/sessions/{session}/attachments/{id_}"
+    files = [
+        await standing.http.get(file),
+        await standing.http.get(f"{file}/content"),
+        await standing.http.delete(file),
+    ]
+    for answer, code in [(key, "unknown_key"), *((file, "attachment_not_found") for file in files)]:
+        if "%2" in id_:  # the path is another route's, or no route's
+            assert answer.status_code in (404, 405)
+        else:
+            problem(answer, 404, code)
+
+
 async def test_a_step_of_another_session_is_an_unknown_one(standing: Server) -> None:
     mine, _ = await prompted(standing)
     other, turn = await prompted(standing)

@@ -142,7 +142,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       if (frame.change === "visibility" || frame.change === "grants") {
         return { ...next, sharing: state.sharing + 1 };
       }
-      if (frame.change === "pendingAction") return withPending(next, frame.pending);
+      if (frame.change === "pendingAction") return withPending(next, frame.pending, frame.turnKey);
       return frame.change === "deleted" ? { ...next, deleted: true } : next;
     }
     case "WsServerDeltaEvent":
@@ -170,9 +170,14 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
   }
 }
 
-function withPending(state: SessionState, now: "pending" | "claimed" | "done" | null | undefined) {
+function withPending(
+  state: SessionState,
+  now: "pending" | "claimed" | "done" | null | undefined,
+  turnKey: string | null | undefined,
+): SessionState {
   if (state.pending === null || now == null) return state;
-  return { ...state, pending: now === "done" ? null : { ...state.pending, state: now } };
+  if (now === "done") return { ...state, pending: null };
+  return { ...state, pending: { ...state.pending, state: now, turnKey: turnKey ?? state.pending.turnKey } };
 }
 
 function merged(state: SessionState, steps: Step[]): ReadonlyMap<string, Step> {

@@ -378,7 +378,7 @@ export type WsServerHeadChangeEvent = {
   eventSeq: number;
 };
 
-/** The session has another name, model, settings, visibility or grants, is archived or not, or is deleted; or its pending action is claimed, free again, or done. */
+/** The session has another name, model, settings, visibility or grants, is archived or not, or is deleted; or its pending action is claimed, free again (`turnKey` may be another), or done. */
 export type WsServerSessionEvent = {
   type: "WsServerSessionEvent";
   change: "name" | "archived" | "model" | "settings" | "visibility" | "grants" | "pendingAction" | "deleted";
@@ -388,6 +388,7 @@ export type WsServerSessionEvent = {
   settings?: ChangedRunSettings | null;
   visibility?: "project" | "private" | null;
   pending?: "pending" | "claimed" | "done" | null;
+  turnKey?: string | null;
   eventSeq: number;
 };
 

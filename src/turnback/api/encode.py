@@ -81,7 +81,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
                 | plus
             )
-        case SessionChanged(change, name, archived, model, settings, visibility, pending):
+        case SessionChanged(change, name, archived, model, settings, visibility, pending, key):
             if not v1:
                 return None
             values = {
@@ -91,6 +91,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 "settings": None if settings is None else run_settings(settings),
                 "visibility": visibility,
                 "pending": pending or ("done" if change == "pendingAction" else None),
+                "turnKey": key,
             }
             said = {key: value for key, value in values.items() if value is not None}
             return {"type": "WsServerSessionEvent", "change": change} | said | plus

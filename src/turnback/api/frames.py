@@ -488,7 +488,7 @@ class WsServerDeltaEvent(_Frame):
 
 class WsServerSessionEvent(_Frame):
     """The session has another name, model, settings, visibility or grants, is archived or not, or
-    is deleted; or its pending action is claimed, free again, or done.
+    is deleted; or its pending action is claimed, free again (`turnKey` may be another), or done.
     """
 
     type: Literal["WsServerSessionEvent"]
@@ -508,6 +508,7 @@ class WsServerSessionEvent(_Frame):
     settings: ChangedRunSettings | None = None
     visibility: Literal["project", "private"] | None = None
     pending: Literal["pending", "claimed", "done"] | None = None
+    turnKey: str | None = None
     eventSeq: int
 
 

@@ -2,7 +2,8 @@
 
 Clients come and go, so the server keeps it (lineage.md 4). Who is about to send it claims it first,
 so that two do not; a claim has an end, and ends with the process that gave it. Whoever sends it
-takes its `turn_key`, which makes a retry the same turn.
+takes its `turn_key`, which makes a retry the same turn. A turn that ends without being complete
+leaves it with another key: under its own it would be answered with that turn for ever.
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class PendingAction:
         """It without that claim. Raises `PendingActionClaimed` where another one holds."""
         self._refuse_other(claim_id, by, now)
         return replace(self, claim=None)
+
+    def again(self, turn_key: str) -> PendingAction:
+        """It after a turn with its key has ended and is not complete: to be sent once more."""
+        return replace(self, turn_key=turn_key, claim=None)
 
     def _refuse_other(self, claim_id: str, by: str, now: int) -> None:
         held = self.claim_at(now)

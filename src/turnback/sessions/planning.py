@@ -18,7 +18,7 @@ from turnback.core.errors import (
     NoPendingAction,
     TooLarge,
 )
-from turnback.core.pending import ActionClaim
+from turnback.core.pending import ActionClaim, PendingAction, PendingState
 from turnback.core.principal import GRANTABLE, Principal, Right, named
 from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
@@ -172,7 +172,7 @@ class Planner:
         return Plan(
             guard=Idle(self._memory.revision),
             change=SessionChange(pending=action),
-            notices=(SessionChanged("pendingAction", pending=action.state_at(now)),),
+            notices=(_told(action, action.state_at(now)),),
         )
 
     def _change(self, command: Change) -> Plan | None:
@@ -228,12 +228,11 @@ class Planner:
         if end is EndReason.STOPPED and draining:
             end, payload = EndReason.INTERRUPTED, payloads.of_note(INTERRUPTED)
         tree, here = self._memory.tree, self._memory.workflow
-        # What a fork was made for is done with its first turn that is complete.
-        done = end is EndReason.COMPLETE and self._memory.row.pending is not None
+        change, notices = self._pending_after(end)
         return Plan(
             guard=Holder(fence, tree.head.step_id),
-            change=SessionChange(ends_pending=True) if done else None,
-            notices=(SessionChanged("pendingAction"),) if done else (),
+            change=change,
+            notices=notices,
             events=tree.append(step_id, draft.after.hash, end),
             payload=payload,
             after=draft.after,
@@ -243,16 +242,40 @@ class Planner:
     def interruption(self) -> Plan:
         """The end of a run whose holder is gone."""
         tree = self._memory.tree
+        change, notices = self._pending_after(EndReason.INTERRUPTED)
         return Plan(
             guard=Takeover(self._memory.row.fence, tree.head.step_id),
+            change=change,
+            notices=notices,
             events=tree.append(new_id(), tree.workflow, EndReason.INTERRUPTED),
             payload=payloads.of_note(INTERRUPTED),
         )
+
+    def _pending_after(
+        self, end: EndReason | None
+    ) -> tuple[SessionChange | None, tuple[Notice, ...]]:
+        """What becomes of the pending action with the next step, which may end the turn so.
+
+        It is done with the fork's first turn that is complete.
+        """
+        held, tree = self._memory.row.pending, self._memory.tree
+        if end is None or held is None:
+            return None, ()
+        if end is EndReason.COMPLETE:
+            return SessionChange(ends_pending=True), (SessionChanged("pendingAction"),)
+        if tree.turn_keys.get(held.turn_key) != tree.running:
+            return None, ()
+        again = held.again(new_id())
+        return SessionChange(pending=again), (_told(again, PendingState.PENDING),)
 
     def commit(self, plan: Plan, asked: Asked) -> Commit:
         """The commit of a plan, as asked."""
         limit = self._settings.max_redo_depth
         return commit_of(plan, asked, self._memory, max_redo_depth=limit)
+
+
+def _told(action: PendingAction, state: PendingState) -> SessionChanged:
+    return SessionChanged("pendingAction", pending=state, turn_key=action.turn_key)
 
 
 def _shared(command: Share) -> Plan:

@@ -81,13 +81,10 @@ ARCHIVED = """select archived_at is not null from sessions
 where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
 
 INHERITED = """attached as materialized (
-    select r.branch_id, r.seq, x.attachment_id, x.source from allowed a
+    select r.branch_id, r.seq, x.attachment_id, x.source, x.revoked_at from allowed a
     cross join lateral (
-        select attachment_id, source from session_attachment_access
-        where root_id = $1::uuid and session_id = $2::uuid and revoked_at is null offset 0) x
-    cross join lateral (
-        select from attachments where root_id = $1::uuid and id = x.attachment_id
-        and deleted_at is null offset 0) t
+        select attachment_id, source, revoked_at from session_attachment_access
+        where root_id = $1::uuid and session_id = $2::uuid offset 0) x
     cross join lateral (
         select branch_id, seq from attachment_refs where root_id = $1::uuid
         and attachment_id = x.attachment_id and seq <= a.cut offset 0) r),
@@ -103,18 +100,19 @@ line(src, lo, hi, below, bound, earliest) as (
     where l.lo[1] >= l.earliest and b.lo[1] < l.lo[1]),
 inherited as (
     insert into session_attachment_access
-        (root_id, session_id, attachment_id, source, granted_at)
-    select distinct $1::uuid, d.id, t.attachment_id, t.source, {now}
+        (root_id, session_id, attachment_id, source, granted_at, revoked_at)
+    select distinct $1::uuid, d.id, t.attachment_id, t.source, {now}, t.revoked_at
     from directory d cross join line l cross join lateral unnest(l.src, l.lo, l.hi) k(src, lo, hi)
     join attached t on t.branch_id = k.src and t.seq > k.lo and t.seq <= least(k.hi, l.bound)
     where k.lo < l.bound)"""
 """A part of the fork's statement: one access row for each file of the prefix (lineage.md 4, 8).
 
 It stands in a `with recursive`, whose $1 is the root and $2 the parent, behind `allowed` (cut,
-cutoff_branch) and `directory` (the child's id). It begins at the files that the parent may read
+cutoff_branch) and `directory` (the child's id). It begins at the files that the parent knows
 itself: where there are none the prefix is not walked, and no further down than the first of them.
 Each is looked up by its key, in this order: a plan that begins at a file reads what every fork of
 the family may see of it.
+One that was removed is known to the child as removed: its transcript speaks of it.
 """
 
 

@@ -33,6 +33,7 @@ from turnback.store.rows import Grant, SessionKey
 from turnback.store.wakeups import Wakeups
 
 KEY = re.compile(r"^tb_([0-9a-f]{12})_([0-9a-f]{64})$")
+_PREFIX = re.compile(r"[0-9a-f]{12}")
 
 LOCAL_MODE = "select not exists (select from api_keys)"
 
@@ -178,8 +179,8 @@ class Identities:
         Raises `UnknownKey`, `NotAllowed`, `Unauthenticated`.
         """
         await self._access.require_project(by, ProjectRight.ADMINISTER)
-        args = (by.project_id, key if is_id(key) else None, key)
-        if await self._write(REVOKE, *args) is None:
+        id_, prefix = key if is_id(key) else None, key if _PREFIX.fullmatch(key) else None
+        if await self._write(REVOKE, by.project_id, id_, prefix) is None:
             raise UnknownKey(f"There is no such key in the project `{by.project_id}`")
         await self._wakeups.rights_changed()
 

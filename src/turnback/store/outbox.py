@@ -50,7 +50,8 @@ class SessionChanged:
     unarchived or deleted; or its pending action is another.
 
     `settings` has those that have changed, `pending` is how its pending action stands now, None
-    where it is done. Who has which grants is not told: not all may know.
+    where it is done, and `turn_key` the key that it is to be sent with. Who has which grants is
+    not told: not all may know.
     """
 
     change: str
@@ -60,6 +61,7 @@ class SessionChanged:
     settings: RunSettingsChange | None = None
     visibility: Visibility | None = None
     pending: PendingState | None = None
+    turn_key: str | None = None
 
 
 Notice = Status | StepWritten | HeadChanged | SessionChanged
@@ -81,13 +83,14 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
                 "cause": cause,
                 "by": by,
             }
-        case SessionChanged(change, name, archived, model, settings, visibility, pending):
+        case SessionChanged(change, name, archived, model, settings, visibility, pending, key):
             data = {"change": change, "name": name, "archived": archived}
             return "session", data | {
                 "model": model,
                 "settings": settings,
                 "visibility": visibility,
                 "pending": pending,
+                "turn_key": key,
             }
         case _:
             assert_never(notice)
@@ -120,6 +123,7 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
                 data.get("settings"),
                 None if data.get("visibility") is None else Visibility(data["visibility"]),
                 None if data.get("pending") is None else PendingState(data["pending"]),
+                data.get("turn_key"),
             )
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")
