@@ -91,7 +91,7 @@ class Sessions:
             asyncio.create_task(self._every(settings.forget_interval, self._sweep)),
             asyncio.create_task(self._every(settings.sweep_interval, self._sweep_sessions)),
             asyncio.create_task(self._look()),
-            asyncio.create_task(self._load_models()),
+            asyncio.create_task(self._warm_up()),
         ]
 
     async def model(self, name: str) -> ChatModel:
@@ -399,10 +399,14 @@ class Sessions:
         settings = self.settings
         await self.dao.sweeper.run(grace=settings.sweep_grace, batch=settings.sweep_batch)
 
-    async def _load_models(self) -> None:
-        """Import the model layer, a third of all that is imported, beside what already serves."""
+    async def _warm_up(self) -> None:
+        """What the first prompt and the first reading would wait for, beside what already serves.
+
+        The model layer is a third of all that is imported.
+        """
         await asyncio.to_thread(_model_layer)
         gc.freeze()  # as at the start: what is imported stays, and no collection need walk it
+        await self._safely(self.dao.transcripts.plan)
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
         while True:

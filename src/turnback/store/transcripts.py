@@ -16,7 +16,7 @@ import asyncpg
 from turnback.core.errors import BadCursor, HistoryMissing, HistoryPurged, SessionNotFound
 from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.principal import Principal
-from turnback.store.database import Database
+from turnback.store.database import Connection, Database
 from turnback.store.rows import SessionKey
 from turnback.store.segments import segments
 
@@ -140,6 +140,8 @@ class Place(NamedTuple):
 
 
 NOWHERE = (None, None)
+NOBODY = "00000000-0000-0000-0000-000000000000"
+"""The id of no session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +238,15 @@ class Transcripts:
                 until=until,
             )
         return Page(state, of, after, until, None if row["is_held"] else ids)
+
+    async def plan(self) -> None:
+        """Have a connection plan what a reading asks: the first would wait for it."""
+
+        async def ask(connection: Connection) -> None:
+            await connection.fetch(PAGE, NOBODY, NOBODY, *NOWHERE, 0, 1, *NOWHERE)
+            await connection.fetch(RECORDS, NOBODY, [])
+
+        await self._db.run(ask)
 
     async def _purged(self, key: SessionKey, head: Place, after: int) -> tuple[int, int]:
         rows = await self._db.run(lambda c: c.fetch(LOST, key.root_id, *head, after))
