@@ -296,3 +296,53 @@ async def test_what_is_told_of_a_grant_is_not_whose_it_is(world: World) -> None:
         assert "secret-friend" not in str(client.frames)
     listed = await world.ask("maker", "GET", f"/sessions/{made.id}/grants")
     assert {"principal": "secret-friend", "rights": ["read"]} in listed.json()["grants"]
+
+
+@pytest.mark.parametrize("is_edit", [False, True])
+async def test_what_a_fork_shows_without_a_record_is_for_who_may_read_where_it_is_from(
+    world: World, is_edit: bool
+) -> None:
+    """The draft of its pending action is a prompt of another session, its first workflow too."""
+    said = {"workflow": {"operators": [], "said": MARK}}
+    root = (await world.ask("editor", "POST", "/sessions", json=said)).json()["id"]
+    at = root if is_edit else (await _forked(world, root)).json()["session"]["id"]
+    prompt = {"type": "WsClientPromptCommand", "content": MARK}
+    url = f"/sessions/{at}/commands?wait=end"
+    boundary = {"turn_id": (await world.ask("editor", "POST", url, json=prompt)).json()["turnId"]}
+    boundary["position"] = "before"
+    made = await _forked(world, at, boundary=boundary, **({"mode": "edit"} if is_edit else {}))
+    child = made.json()["session"]["id"]
+    paths = ["", "/pending-action", "/workflow", "/steps/step-initial/workflow"]
+    for path in paths:
+        answer = await world.ask("maker", "GET", f"/sessions/{child}{path}")
+        assert answer.status_code == 200, answer.text
+    hidden = {"visibility": "private"}
+    assert (await world.ask("editor", "PATCH", f"/sessions/{root}", json=hidden)).is_success
+    for path in paths:
+        nothing(await world.ask("maker", "GET", f"/sessions/{child}{path}"))
+        nothing(await world.ask("viewer", "GET", f"/sessions/{child}{path}"))
+        assert (await world.ask("editor", "GET", f"/sessions/{child}{path}")).is_success
+
+
+async def test_a_draft_is_for_who_may_read_the_session_of_its_prompt(world: World) -> None:
+    root = (await world.ask("maker", "POST", "/sessions", json={})).json()["id"]
+    middle = (await _forked(world, root)).json()["session"]["id"]
+    prompt = {"type": "WsClientPromptCommand", "content": MARK}
+    url = f"/sessions/{middle}/commands?wait=end"
+    turn = (await world.ask("editor", "POST", url, json=prompt)).json()["turnId"]
+    boundary = {"turn_id": turn, "position": "before"}
+    child = (await _forked(world, middle, boundary=boundary, mode="rerun")).json()["session"]["id"]
+    path = f"/sessions/{child}/pending-action"
+    assert MARK in (await world.ask("viewer", "GET", path)).text
+    hidden = {"visibility": "private"}
+    assert (await world.ask("editor", "PATCH", f"/sessions/{middle}", json=hidden)).is_success
+    nothing(await world.ask("viewer", "GET", path))
+    url = f"/sessions/{child}/commands?wait=end"
+    assert (await world.ask("editor", "POST", url, json=prompt)).is_success
+    assert (await world.ask("viewer", "GET", path)).json() == {"pending_action": None}
+
+
+async def _forked(world: World, session: str, **body: Any) -> httpx.Response:
+    answer = await world.ask("editor", "POST", f"/sessions/{session}/fork", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer

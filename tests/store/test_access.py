@@ -204,7 +204,8 @@ async def test_a_fork_is_read_by_who_reads_all_that_it_comes_from(world: World, 
     for _ in range(30):
         grants = {name: chance.choice([*subsets()]) for name in names if chance.random() < 0.4}
         parents = chance.sample(world.sessions, min(len(world.sessions), chance.randrange(3)))
-        sources = {s.key.id: s for parent in parents for s in (*parent.sources, parent)}
+        sources = {root.key.id: root}  # whose first workflow all of them show
+        sources |= {s.key.id: s for parent in parents for s in (*parent.sources, parent)}
         await world.add(
             root_id=root.key.id,
             owner=chance.choice([*names, "somebody"]),

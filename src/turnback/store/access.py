@@ -56,8 +56,8 @@ def _own(session: str, caller: str) -> str:
 def rights(session: str, caller: str) -> str:
     """SQL: the rights of `caller` on the row `session`, as `text[]`; empty where it may not read.
 
-    Both are names of rows in the statement around it. Who reads a fork reads records of the
-    sessions that it comes from, so read is needed on each of these as well, deleted or not. One
+    Both are names of rows in the statement around it. Who reads a fork reads what was said in
+    the sessions that it comes from, so read is needed on each of these as well, deleted or not. One
     whose lineage is lost is read by nobody: what it may show is not known.
     """
     return f"""(select case when 'read' = any(own) and {_inherits(session, caller)}
@@ -66,11 +66,17 @@ def rights(session: str, caller: str) -> str:
 
 
 def _inherits(session: str, caller: str) -> str:
-    """SQL: whether `caller` may read every session whose records the row `session` may show."""
+    """SQL: whether `caller` may read every session of which the row `session` may show something.
+
+    That is the records of `sources`; the first workflow, which is the family's root's; and, as long
+    as it waits to be sent again, the prompt that the fork was made at.
+    """
     s, c = session, caller
     return f"""({s}.id = {s}.root_id or exists (select from session_lineage l
         where l.root_id = {s}.root_id and l.session_id = {s}.id and ({c}.role = 'owner'
-            or not exists (select from unnest(l.sources) source(id)
+            or not exists (select from (select unnest(l.sources || l.root_id) union all
+                select t.session_id from turns t where {s}.pending_action is not null
+                and t.root_id = l.root_id and t.id = l.boundary_turn) source(id)
             left join sessions h on h.root_id = l.root_id and h.id = source.id
             where not 'read' = any({_own("h", c)})))))"""
 
