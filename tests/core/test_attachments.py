@@ -12,6 +12,10 @@ from turnback.core.attachments import LONGEST_NAME, cleaned, sniffed
 @pytest.mark.parametrize(
     ("name", "kept"),
     [
+        ("CON", "_CON"),
+        ("nul.txt", "_nul.txt"),
+        ("Lpt1 .tar.gz", "_Lpt1 .tar.gz"),
+        ("console.log", "console.log"),
         ("orders.csv", "orders.csv"),
         ("Bericht für Ämter 2026.pdf", "Bericht für Ämter 2026.pdf"),
         ("売上.csv", "売上.csv"),

@@ -37,6 +37,8 @@ TYPES = frozenset({TEXT, BYTES, "image/webp", *(type_ for _, type_ in _SIGNATURE
 """Every type that a file can be of."""
 
 _NOT_IN_NAMES = re.compile(r'[<>:"|?*]')
+_DEVICE = re.compile(r"(con|prn|aux|nul|com\d|lpt\d) *(\.|$)", re.IGNORECASE)
+"""What Windows takes for a device, whatever its ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def cleaned(name: str) -> str:
     name = _NOT_IN_NAMES.sub("_", " ".join(name.split())).strip(" .")
     if not name:
         return UNNAMED
+    if _DEVICE.match(name):
+        name = f"_{name}"
     stem, dot, ending = name.rpartition(".")
     if not dot or len(ending.encode()) > 20:
         stem, dot, ending = name, "", ""
