@@ -19,6 +19,7 @@ from turnback.api.rest.settings import RunSettingsBody
         (records.ToolCallBody, frames.ToolCallFrame, {}),
         (records.ToolResultBody, frames.ToolResultFrame, {}),
         (records.UsageBody, frames.UsageFrame, {}),
+        (records.AttachedBody, frames.AttachedFrame, {}),
         (records.RecordBody, frames.StepFrame, {"messageId": "turn_id", "stepId": "record_index"}),
         (RunSettingsBody, frames.RunSettingsFrame, {}),
     ],

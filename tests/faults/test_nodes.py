@@ -503,7 +503,7 @@ async def test_edits_from_both_at_once_are_one_line_of_turns(fresh_database: str
         ]
         answers = await asyncio.gather(*edits)
         assert {a["type"] for a in answers} <= {"WsServerAckEvent", "WsServerErrorEvent"}
-        assert {a["code"] for a in answers if "code" in a} <= {"busy"}  # overtaken thrice
+        assert {a["code"] for a in answers if "code" in a} <= {"contended"}  # overtaken thrice
         done = [a for a in answers if "code" not in a]
         assert len(done) > 5
         await level(one, two)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stored import NOW, Story
 
 from turnback.core.errors import LineageConflict, SessionNotFound, SettingsInvalid
-from turnback.core.lineage import Fork
+from turnback.core.lineage import Boundary, Fork, Side
 from turnback.core.principal import LOCAL
 from turnback.environment import load_settings
 from turnback.store.check import examine
@@ -117,8 +117,10 @@ async def test_a_swept_family_leaves_nothing_but_that_its_ids_are_taken(
         EVERYTHING, 0
     )
     other = await Story.begin(dao)
-    with pytest.raises(LineageConflict):
-        await dao.fork(LOCAL, Fork(other.key.id, ids[1]), now=NOW, max_depth=128)
+    elsewhere = Boundary(new_id(), Side.AFTER)
+    for boundary in (None, elsewhere):
+        with pytest.raises(LineageConflict):
+            await dao.fork(LOCAL, Fork(other.key.id, ids[1], boundary), now=NOW, max_depth=128)
 
 
 async def test_what_a_swept_session_shared_with_its_family_stays(

@@ -20,7 +20,7 @@ export type AddOperator = {
 };
 
 /** A file that a prompt is about, as it was then; whether it is still there, REST says. */
-export type AttachmentFrame = {
+export type AttachedFrame = {
   id: string;
   name: string;
   type: string;
@@ -241,7 +241,7 @@ export type StepFrame = {
   toolCalls?: ToolCallFrame[] | null;
   toolResults?: ToolResultFrame[] | null;
   usage?: UsageFrame | null;
-  attachments?: AttachmentFrame[] | null;
+  attachments?: AttachedFrame[] | null;
   branchId: string;
   kind: "prompt" | "edit";
   endReason: "complete" | "stopped" | "failed" | "limit" | "interrupted" | null;

@@ -103,7 +103,7 @@ export type SnapshotEvent = Opened<wire.WsServerSnapshotEvent>;
 export type DeltaEvent = wire.WsServerDeltaEvent;
 export type AckEvent = wire.WsServerAckEvent;
 export type Command = wire.ClientFrame;
-export type Attachment = wire.AttachmentFrame;
+export type Attachment = wire.AttachedFrame;
 export type PendingAction = wire.PendingActionFrame;
 
 /** One of the lines that part after `parentId`: its first step, and the tip it has come to. */

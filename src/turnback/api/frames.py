@@ -302,7 +302,7 @@ class UsageFrame(_Frame):
     totalTokens: int
 
 
-class AttachmentFrame(_Frame):
+class AttachedFrame(_Frame):
     """A file that a prompt is about, as it was then; whether it is still there, REST says."""
 
     id: str
@@ -332,7 +332,7 @@ class StepMembers(_Frame):
 class StepFrame(StepMembers):
     """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
 
-    attachments: list[AttachmentFrame] | None = None
+    attachments: list[AttachedFrame] | None = None
     branchId: str
     kind: Literal["prompt", "edit"]
     endReason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None

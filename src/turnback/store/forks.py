@@ -150,7 +150,8 @@ select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branc
 from allowed a cross join directory d
     returning {LINEAGE})
 select i.*, j.turn_id, j.kind, j.status, j.is_after, j.begins, j.ends, j.cut, j.inherited,
-    j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole
+    j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole,
+    exists (select from session_directory where id = $3::uuid) as is_taken
 from judged j left join inherits i on true
 """
 
@@ -182,7 +183,9 @@ def place(root_id: str, asked: Fork) -> tuple[str | None, ...]:
 
 
 def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackError | None:
-    """Why a fork was not made, from the row of `FORK`; None: its id is taken."""
+    """Why a fork was not made, from the row of `FORK`; None: its id was taken in that moment."""
+    if row["is_taken"]:
+        return conflict()
     if row["would_be"] > max_depth:
         return DepthLimit(
             f"A session may be a fork of a fork {max_depth} times (`max_fork_depth`); go on in a "
