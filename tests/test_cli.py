@@ -391,6 +391,8 @@ async def test_a_purge_by_hand_and_the_check_after_it(
         code, told, why = await asyncio.to_thread(run, "purge", parent)
         assert (code, told) == (1, "")
         assert "delete it first" in why
+        code, told, why = await asyncio.to_thread(run, "purge", "orders")
+        assert (code, told, why) == (1, "", "turnback: There is no session `orders`\n")
         assert (await server.http.delete(f"/sessions/{parent}")).status_code == 204
         async with server.connect(child) as client:
             await client.snapshot()

@@ -26,7 +26,12 @@ from turnback.store.embedded import Embedded
 # What takes time to import is imported by the command that needs it, so that the signals are ours
 # from the first moment.
 
-Host = Annotated[str | None, typer.Option(help="A loopback address.", show_default="127.0.0.1")]
+Host = Annotated[
+    str | None,
+    typer.Option(
+        help="A loopback address, or any once there is an API key.", show_default="127.0.0.1"
+    ),
+]
 Port = Annotated[
     int | None,
     typer.Option(min=0, max=65535, help="0 takes any free one.", show_default="8700"),
@@ -56,7 +61,7 @@ commands.command()(cli_upkeep.check)
 def serve(
     host: Host = None, port: Port = None, data_dir: DataDir = None, model: Model = None
 ) -> None:
-    """Serve on loopback; print the address when ready."""
+    """Serve; print the address when ready."""
     signals = Signals()
     gc.disable()  # nothing that is imported is garbage; `run` enables it when all is in memory
     from turnback.serve import serve as run

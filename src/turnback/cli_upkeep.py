@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from turnback import logs
+from turnback.core.errors import SessionNotFound
 from turnback.core.principal import service_of
 from turnback.environment import load_settings
 from turnback.settings import Settings
@@ -47,7 +48,10 @@ def purge(
             directory_cache=1,
             attachments=settings.attachments_folder,
         )
-        service = service_of(await dao.project(session))
+        try:
+            service = service_of(await dao.project(session))
+        except SessionNotFound:
+            raise SessionNotFound(f"There is no session `{session}`") from None
         return await dao.purge(service, session, batch=settings.sweep_batch)
 
     erased = _ask(settings, run, seconds=settings.db_statement_timeout)
@@ -58,7 +62,7 @@ def purge(
 
 
 def check(data_dir: DataDir = None) -> None:
-    """Check, a line each, that nothing in the database is missing its other half; exit 1 if so."""
+    """Check, a line each, that nothing in the database is missing its other half; else exit 1."""
     settings = load_settings(data_dir=data_dir)
 
     async def run(database: Database) -> list[Finding]:

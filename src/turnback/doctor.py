@@ -288,7 +288,7 @@ def _running(settings: Settings) -> Iterator[str]:
 
 def keys(settings: Settings) -> str:
     if is_loopback(settings.host):
-        return f"not needed: `{settings.host}` is reached from this machine alone"
+        return f"none needed to serve `{settings.host}`, which is reached from this machine alone"
     if settings.database_url is None and not (settings.data_dir / "postgres").exists():
         raise no_keys(settings.host)
     with _running(settings) as url:

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from attaching import CSV, PNG, attached
 from pydantic_ai.messages import BinaryContent, ModelRequest, UserPromptPart
 from pydantic_ai.models.function import FunctionModel
@@ -119,9 +120,10 @@ def messages(*files: PastFile, content: str = "what is this?") -> Sequence[Any]:
     return Conversation([step], max_tokens=100_000).messages(EMPTY)
 
 
-def test_the_offline_model_says_what_it_was_given() -> None:
+@pytest.mark.parametrize("notes", [b"one\ntwo", b"one\ntwo\n"])
+def test_the_offline_model_says_what_it_was_given(notes: bytes) -> None:
     told = messages(
-        PastFile(NOTES, Telling.TEXT, b"one\ntwo"),
+        PastFile(NOTES, Telling.TEXT, notes),
         PastFile(CHART, Telling.IMAGE, PNG),
         PastFile(ARCHIVE, Telling.NAME),
         content="hello",

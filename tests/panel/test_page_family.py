@@ -52,6 +52,7 @@ async def test_a_family_is_a_tree_to_walk_by_the_keyboard(service: Service, desk
     await page.keyboard.press("Escape")
     await expect(button).to_be_focused()
     await button.press("Enter")
+    await expect(tree.locator(":focus")).to_have_attribute("aria-current", "page")
     await page.keyboard.press("Home")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("heading", name="Grandmother")).to_be_visible()
@@ -83,7 +84,7 @@ async def test_a_part_that_was_purged_says_so_and_the_rest_goes_on(
     await expect(page.locator(".purged")).to_contain_text("removed for good")
     await expect(desk.prompts).to_have_text(["Sort by amount"])
     await expect(page.locator(".origin")).to_contain_text(
-        "Forked from a session that was deleted with 1 turn."
+        "Forked from a session that was deleted, with 1 turn."
     )
     await expect(page.locator(".toast")).to_have_count(0)
     await desk.ask("Keep the first 3 rows")

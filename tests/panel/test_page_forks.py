@@ -53,7 +53,7 @@ async def test_a_fork_shows_what_it_inherits_before_its_transcript_is_there_and_
     await desk.revert_button(BUILD).scroll_into_view_if_needed()
 
     origin = page.locator(".origin")
-    await expect(origin).to_contain_text(f"Forked from Orders with 2 turns, up to “{SORT}”.")
+    await expect(origin).to_contain_text(f"Forked from Orders, with 2 turns, up to “{SORT}”.")
     await origin.get_by_role("link", name="See the place").press("Enter")
     await expect(page.get_by_text("Looking at an earlier state")).to_be_visible()
     await expect(desk.prompts).to_have_text([BUILD, SORT])

@@ -119,6 +119,10 @@ async def test_a_viewer_reads_is_told_why_not_more_and_forks(
 
     await desk.fork(BUILD, "Fork after this turn")
     await expect(page.locator(".origin")).to_contain_text("Forked from For all to see")
+    note = page.locator(".read-only")
+    await expect(note).to_contain_text("ask an owner of the project to make you one")
+    await keyed.grant(desk.id, "vera", "read", "run")
+    await expect(desk.composer).to_be_visible()
     await page.goto(keyed.url)
     create = page.get_by_role("button", name="New session")
     await expect(create).to_be_disabled()

@@ -467,7 +467,8 @@ def _received(files: Iterable[UserContent]) -> str:
                 note, _, text = part.partition("\n<file>\n")
                 lines.append(note.strip("[]"))
                 if text:
-                    count = text.removesuffix("\n</file>").count("\n") + 1
+                    body = text.removesuffix("\n</file>")
+                    count = body.count("\n") + (not body.endswith("\n"))
                     lines[-1] += f" {count} line{'s' if count > 1 else ''} of text."
             case _:
                 pass

@@ -90,7 +90,7 @@ DRAINING = Closed(1012, "the server is restarting")
 RESTORED = Closed(1012, "the database was restored; connect again")
 BEHIND = Closed(1013, "more was missed than is kept; connect again")
 DELETED = Closed(4410, "the session was deleted")
-SIGNED_OUT = Closed(4401, "the API key has expired or was revoked")
+SIGNED_OUT = Closed(4401, "the API key, sign-in or ticket is no good, or no longer")
 NOT_ALLOWED = Closed(4403, "you may no longer read this session")
 EVICTED = Closed(1013, "the session has just left memory; connect again")
 

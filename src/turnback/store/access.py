@@ -182,7 +182,9 @@ class Access:
         """
         if await self.role(principal) not in ROLES[right]:
             named = " or ".join(f"`{able}`" for able in ProjectRole if able in ROLES[right])
-            raise NotAllowed(f"You may not do this in the project: it is for {named}s", right=right)
+            raise NotAllowed(
+                f"You may not do this in the project: that takes the role {named}", right=right
+            )
 
     async def standing(
         self, sockets: Sequence[tuple[Principal, SessionKey]]
@@ -209,4 +211,7 @@ class Access:
 
 def ended() -> Unauthenticated:
     """What is told to who comes with a credential that is not, or no longer, good."""
-    return Unauthenticated("The API key is not known, has expired or was revoked; sign in again")
+    return Unauthenticated(
+        "The API key, sign-in or ticket is not known, was used, has expired or was revoked;"
+        " sign in again"
+    )

@@ -18,3 +18,8 @@ export function createObstacle({ role }: Caller): string | null {
   if (role === "viewer") return "As a viewer you may read and fork sessions, not make new ones";
   return role === null ? "As a guest you see the sessions that you were granted, and make none" : null;
 }
+
+/** Whether this caller may write in a fork that it makes, which is its own: forking alone gives no right to. */
+export function writesInForks({ role }: Caller): boolean {
+  return role === "editor" || role === "owner";
+}

@@ -15,7 +15,7 @@ export function OriginLine({ origin, turns }: { origin: Origin; turns: readonly 
       <ForkIcon />
       <span>
         Forked from {parentWords(origin)}
-        {count === 0 ? ", before its first turn" : ` with ${counted(count, "turn")}`}
+        {count === 0 ? ", before its first turn" : `, with ${counted(count, "turn")}`}
         {lastWords(origin, turns)}.{" "}
         {parent !== null && !parent.deleted && (
           <PageLink className="link" to={sessionPath(parent.session_id, lineage.cutoff_id)}>
