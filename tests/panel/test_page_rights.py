@@ -44,6 +44,7 @@ async def test_a_server_with_keys_asks_for_one_and_keeps_it_from_the_page(
     for secret in (keyed.keys["olga"], *(c["value"] for c in await page.context.cookies())):
         assert secret not in stored + cookies + await page.content()
     await page.reload()
+    await expect(desk.status).to_have_text("Ready")
     await desk.ask(BUILD)
 
     # A new ticket for each connection, and none in an address.

@@ -6,6 +6,7 @@ Which fork is refused is the store's to say; here only those are made that are n
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import count
 
 from oracle import Asked, Refused
@@ -113,9 +114,9 @@ class Trees:
         ]
         child = self._new_tree(id_, parent.initial)
         child.head = cutoff
-        turns = {step.turn_id: parent.turns[step.turn_id] for step in steps}
+        # A turn's key is its own session's, as the store reads a prefix.
+        turns = {s.turn_id: replace(parent.turns[s.turn_id], key=None) for s in steps}
         child.adopt(branches=unfolded(stubs[::-1]), turns=turns.values(), steps=steps)
-        child.turn_keys.clear()
         self._trees[id_] = child
 
     def fork(self, id_: str, asked: Asked) -> bool:
