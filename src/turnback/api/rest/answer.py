@@ -33,6 +33,13 @@ PROBLEM: dict[str, Any] = {
     "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
 }
 
+CREATED: dict[str, Any] = {
+    "headers": {
+        "Location": {"description": "Its path.", "required": True, "schema": {"type": "string"}}
+    }
+}
+"""What 201 answers beside its body, as OpenAPI has it."""
+
 PROBLEMS: dict[int | str, dict[str, Any]] = {422: PROBLEM, "default": PROBLEM}
 
 

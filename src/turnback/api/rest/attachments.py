@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from turnback.api.download import RANGE, download
-from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
 from turnback.api.rest.conditions import IF_NONE_MATCH, TAGGED
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
@@ -33,9 +33,6 @@ router = APIRouter(responses=PROBLEMS)
 
 FILE = {"schema": {"type": "string", "format": "binary"}}
 FILES = dict.fromkeys(sorted(TYPES), FILE)
-LOCATION = {
-    "Location": {"description": "Its path.", "required": True, "schema": {"type": "string"}}
-}
 
 
 class AttachmentBody(BaseModel):
@@ -80,7 +77,7 @@ def _attachment(row: AttachmentRow) -> dict[str, Any]:
     "/sessions/{session_id}/attachments",
     status_code=201,
     response_model=AttachmentBody,
-    responses={201: {"headers": LOCATION}},
+    responses={201: CREATED},
     openapi_extra={
         "requestBody": {"required": True, "content": {"application/octet-stream": FILE}},
         "parameters": [IDEMPOTENCY_KEY],

@@ -10,7 +10,7 @@ import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
@@ -164,15 +164,7 @@ class ClaimBody(Body):
     response_model=ForkAnswer,
     responses={
         200: {"model": ForkAnswer, "description": "It had been made before, by the same request."},
-        201: {
-            "headers": {
-                "Location": {
-                    "description": "Its path.",
-                    "required": True,
-                    "schema": {"type": "string"},
-                }
-            }
-        },
+        201: CREATED,
     },
     openapi_extra=body_of(ForkSession) | {"parameters": [IDEMPOTENCY_KEY]},
 )

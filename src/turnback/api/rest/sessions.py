@@ -12,7 +12,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
@@ -132,17 +132,7 @@ def _session(row: SessionRow, rights: frozenset[Right]) -> dict[str, Any]:
     "/sessions",
     status_code=201,
     response_model=SessionBody,
-    responses={
-        201: {
-            "headers": {
-                "Location": {
-                    "description": "Its path.",
-                    "required": True,
-                    "schema": {"type": "string"},
-                }
-            }
-        }
-    },
+    responses={201: CREATED},
     openapi_extra=body_of(CreateSession) | {"parameters": [IDEMPOTENCY_KEY]},
 )
 async def create_session(request: Request) -> Response:
