@@ -1,0 +1,159 @@
+"""Effects: what a call outside did, as the log holds it, and where it stands (undo.md 1–4).
+
+The words here are those of the log's tables, of the frames and of the report. A **leaf** is one
+value of a resource's state, at a path from the resource to it; a resource without any leaf is not
+there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+Scalar = bool | int | float | str
+
+LeafPath = tuple[str, ...]
+"""The name of a part of the state, then the members down to the leaf.
+
+An element of a list is its index, its id where the list goes by id, or its own canonical JSON where
+the list is a set.
+"""
+
+Leaves = Mapping[LeafPath, Json]
+
+
+class EffectClass(StrEnum):
+    """How far one call can be taken back; from the mildest to the worst."""
+
+    READ = "read"
+    REVERSIBLE = "reversible"
+    COMPENSABLE = "compensable"
+    IRREVERSIBLE = "irreversible"
+
+
+def worst(classes: Iterable[EffectClass]) -> EffectClass:
+    """The worst of some classes; `READ` of none."""
+    order = tuple(EffectClass)
+    return max(classes, key=order.index, default=EffectClass.READ)
+
+
+class CallState(StrEnum):
+    """What is known of a call. `INTENT` never means that it did not happen."""
+
+    INTENT = "intent"
+    DONE = "done"
+    DONE_UNCHANGED = "done_unchanged"
+    FAILED_CLEAN = "failed_clean"
+    FAILED_DIRTY = "failed_dirty"
+    IN_DOUBT = "in_doubt"
+
+
+class Standing(StrEnum):
+    """Where an effect stands in the world, wherever HEAD is (undo.md 3)."""
+
+    IN_FORCE = "in_force"
+    REVERTED = "reverted"
+    COMPENSATED = "compensated"
+    CANCELLED = "cancelled"
+    IN_DOUBT = "in_doubt"
+    PARTLY = "partly"
+
+
+STANDING_OF_CALL: Mapping[CallState, Standing | None] = {
+    CallState.INTENT: Standing.IN_DOUBT,
+    CallState.DONE: Standing.IN_FORCE,
+    CallState.DONE_UNCHANGED: None,
+    CallState.FAILED_CLEAN: None,
+    CallState.FAILED_DIRTY: Standing.PARTLY,
+    CallState.IN_DOUBT: Standing.IN_DOUBT,
+}
+"""The standing that a call begins with; None: nothing stands, and nothing is to be undone."""
+
+
+class Verb(StrEnum):
+    """What an undo does with an effect."""
+
+    REVERT = "revert"
+    COMPENSATE = "compensate"
+    CANCEL = "cancel"
+    ACKNOWLEDGE = "acknowledge"
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKey:
+    """A thing in the world: by which connection it is reached, its kind, and its key there.
+
+    `key` has the values of the members that the contract names, in its order; never one joined
+    text.
+    """
+
+    connection: str
+    kind: str
+    key: tuple[Scalar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool of the effect's own connection, with its arguments."""
+
+    tool: str
+    args: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Touch:
+    """One resource of a call: its leaves before it, and those that the call wrote.
+
+    `before` is None where it could not be read. `wrote` has the values as they were after the
+    call; a leaf that the call removed is in `removed`.
+    """
+
+    resource: ResourceKey
+    before: Leaves | None
+    wrote: Leaves
+    removed: frozenset[LeafPath] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """One call that changed, or may have changed, the world, as the log has it.
+
+    `number` counts a session's effects in the order of their intents. `case` names the case of
+    the contract that the call fell under, `contract` the contract's own hash; `inverse` are the
+    calls that would put things back, None where there are none or they are not known yet.
+    `people` are those that it told or touched; `residue` is the template of what it leaves,
+    `not_kept` what the inverse does not bring back. `hold_until`, `cancel_until` and `settles_at`
+    are in ms since the epoch.
+    """
+
+    id: str
+    session_id: str
+    turn_id: str
+    step_id: str
+    number: int
+    tool_call_id: str
+    connection: str
+    tool: str
+    contract: str | None
+    class_: EffectClass
+    case: int | None
+    state: CallState
+    standing: Standing | None
+    args: Mapping[str, Json]
+    result: Json = None
+    inverse: tuple[Call, ...] | None = None
+    touches: tuple[Touch, ...] = ()
+    inside: tuple[ResourceKey, ...] = ()
+    covers: tuple[ResourceKey, ...] = ()
+    explicit: tuple[str, ...] = ()
+    narrow: bool = False
+    people: tuple[str, ...] = ()
+    residue: str | None = None
+    not_kept: tuple[str, ...] = ()
+    at: int = 0
+    hold_until: int | None = None
+    cancel: tuple[Call, ...] | None = None
+    cancel_until: int | None = None
+    settles_at: int | None = None
