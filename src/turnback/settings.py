@@ -8,7 +8,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 OFFLINE = "offline"
@@ -29,6 +39,43 @@ Milliseconds = Annotated[int, Field(ge=0, le=MOST), Unit("ms")]
 Seconds = Annotated[float, Field(gt=0, le=MOST // 1_000), Unit("s")]
 LogLevel = Literal["debug", "info", "warning", "error"]
 CanvasTool = Literal["addOperator", "modifyOperator", "deleteOperator", "getWorkflow"]
+
+
+ServerName = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]+([_-][a-z0-9]+)*$", max_length=32)
+]
+"""What a tool server is called: its tools are `name.tool` to a person, `name__tool` to a model."""
+
+
+class McpServer(BaseModel):
+    """One MCP server: a program that speaks over its standard input and output, or an address."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
+    )
+
+    command: str | None = None
+    """The program; found on the `PATH` unless it has a `/`."""
+    args: tuple[str, ...] = ()
+    """Its arguments."""
+    env: dict[str, SecretStr] = {}
+    """Variables beside the few that every program needs; of ours it gets no other."""
+    cwd: Path | None = None
+    """The folder it runs in."""
+    url: str | None = None
+    """The address of a server that speaks streamable HTTP."""
+    headers: dict[str, SecretStr] = {}
+    """Headers of every request to it, as `Authorization`."""
+    trust_contracts: bool = False
+    """Whether contracts that it states itself count (undo.md 1)."""
+
+    @model_validator(mode="after")
+    def _one_way(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("give `command` for a program or `url` for an address")
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            raise ValueError("`url` must begin with `http://` or `https://`")
+        return self
 
 
 class Settings(BaseSettings):
@@ -128,6 +175,35 @@ class Settings(BaseSettings):
     """How long a provider may have the next try wait; one that asks for more ends the turn."""
     disabled_tools: frozenset[CanvasTool] = frozenset()
     """Tools that no model is offered and none can call; a JSON list of them."""
+
+    # -- tool servers
+
+    mcp_servers: dict[ServerName, McpServer] = {}
+    """MCP servers by name, each with `command`, `args`, `env`, `cwd`, or `url`, `headers`, and
+    `trust_contracts`; a JSON object.
+    """
+    tools_file: Path | None = None
+    """A YAML file with more of them, under `mcp_servers`."""
+    demo: bool | None = None
+    """Whether the demo world is there: a mailbox, a calendar, contacts, payments and a chat that
+    are nobody's. Unset, it is there as long as no MCP server is configured.
+    """
+    tool_start_timeout: Seconds = 30.0
+    """How long a tool server may take to be ready and to name its tools."""
+    tool_end_timeout: Seconds = 2.0
+    """How long a tool server may take to end by itself, before it is killed."""
+    tool_restart_delay: Seconds = 0.5
+    """How long a tool server that has died stays so; each time twice as long, up to
+    `tool_restart_delay_max`.
+    """
+    tool_restart_delay_max: Seconds = 60.0
+    """The longest it stays so; one that ran for this long begins anew."""
+    max_server_tools: Positive = 1_000
+    """Tools that one server may have; one with more is not used."""
+    max_tool_message: Bytes = 8_000_000
+    """One message of a tool server, a call's reply among them."""
+    max_tool_chatter: Bytes = 32_000_000
+    """What a tool server may say between two calls, or during one, before it is ended."""
 
     # -- a session's limits
 

@@ -36,7 +36,7 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def _default(field: FieldInfo) -> str:
     value = field.default
-    if value is None or value in ((), frozenset()):
+    if value is None or value in ((), frozenset(), {}):
         return "none"
     if isinstance(value, float):
         return f"`{value:g}`"

@@ -26,6 +26,8 @@ what a program needs (never a secret, never bytes of another session).
       StorageFailed        the files' part
       RunError             what ends a run
         ModelFailed, ModelNotConfigured, ToolFailed
+      ToolServerFailed     a tool server's part; data: `connection`, `reason`
+        NotSent, Lost
       StartError           what keeps the service from starting
         EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid
 """
@@ -494,6 +496,27 @@ class ToolFailed(RunError):
     """A tool call that failed: an error to the model, never the end of the run."""
 
     code = "tool_failed"
+
+
+class ToolServerFailed(TurnbackError):
+    """A tool server does not run, cannot be reached, or says nothing that can be used."""
+
+    code = "tool_server_failed"
+    status = 502
+
+
+class NotSent(ToolServerFailed):
+    """A call that surely did not reach its tool: nothing happened, and it may be made again."""
+
+    code = "tool_not_sent"
+    status = 503
+
+
+class Lost(ToolServerFailed):
+    """A call that was sent and has no usable reply: nobody knows whether it took effect."""
+
+    code = "tool_reply_lost"
+    status = 504
 
 
 class StartError(TurnbackError):
