@@ -54,6 +54,11 @@ select id, gen_random_uuid(), id, 'local', 'x', 'text/plain', 0, '', 'local', no
 PURGED = """insert into purged_records (root_id, branch_id, seq, id, turn_id, turn_index)
 select id, id, 1, id, id, 0 from gen_random_uuid() id"""
 
+EFFECT = """insert into effects (root_id, id, session_id, turn_id, step_id, number, tool_call_id,
+    connection, tool, class, state, args, touches, key, fence, at)
+select id, id, id, id, id, 1, 'c1', 'mail', 'send', 'irreversible', 'intent', '{}', '[]', 'f', 1,
+    now() from gen_random_uuid() id"""
+
 KEY = """insert into principals values ('ann');
 insert into api_keys (id, prefix, hash, principal_id, project_id, name)
 values (gen_random_uuid(), 'x', sha256('x'), 'ann', 'local', '')"""
@@ -275,6 +280,7 @@ class Kept:
 
 KEPT = {
     "forks": Kept("0006", FORK, "there are forks", "delete from session_lineage"),
+    "effects": Kept("0009", EFFECT, "there are effects outside", "delete from effects"),
     "purges": Kept("0008", PURGED, "there are purged records", "delete from purged_records"),
     "attachments": Kept(
         "0007", ATTACHMENT, "there are attachments", "update attachments set deleted_at = now()"

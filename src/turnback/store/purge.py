@@ -79,6 +79,36 @@ gone as (
     from batch where a.root_id = $1::uuid and a.id = batch.id returning 1)
 {_COUNTS}"""
 
+EFFECTS = f"""with batch as (
+    select id from effects where {_OF} and purged_at is null limit $3::bigint),
+gone as (
+    update effects e set args = '{{}}', proposed = null, before = null, touches = '[]',
+        result = null, inverse = null, cancel = null, secret = null, people = '[]',
+        purged_at = clock_timestamp()
+    from batch where e.root_id = $1::uuid and e.id = batch.id returning e.id),
+forgotten as (
+    update ledger l set leaves = '{{"wrote": [], "removed": []}}', secret = null
+    from gone where l.effect_id = gone.id)
+{_COUNTS}"""
+"""What they did outside stands; how it was before, and what was said for it, goes."""
+
+COMPENSATIONS = f"""with batch as (
+    select undo_id, effect_id from compensations where {_OF}
+        and (detail::text <> '{{}}' or secret is not null) limit $3::bigint),
+gone as (
+    update compensations c set detail = '{{}}', secret = null
+    from batch where c.root_id = $1::uuid
+        and (c.undo_id, c.effect_id) = (batch.undo_id, batch.effect_id) returning 1)
+{_COUNTS}"""
+
+RESIDUES = f"""with batch as (
+    select id from residues where {_OF}
+        and (draft is not null or facts::text <> '{{}}') limit $3::bigint),
+gone as (
+    update residues r set draft = null, facts = '{{}}'
+    from batch where r.root_id = $1::uuid and r.id = batch.id returning 1)
+{_COUNTS}"""
+
 BRANCHES = f"select exists (select from branches where {_OF})"
 """Whether they ever had a record."""
 
@@ -105,6 +135,13 @@ STAGES = {
     "redo": rows_of("session_redo", "session_id, n"),
     "leases": rows_of("run_leases", "session_id"),
     "attachments": ATTACHMENTS,
+    "open": rows_of("open_steps", "session_id"),
+    "approvals": rows_of("approvals", "step_id, tool_call_id"),
+    "plans": rows_of("undo_plans", "id"),
+    "sent": rows_of("compensation_calls", "undo_id, effect_id, n, round"),
+    "compensations": COMPENSATIONS,
+    "residues": RESIDUES,
+    "effects": EFFECTS,
 }
 """What is removed of a session, in this order: records know their turns by the rows of these."""
 

@@ -68,6 +68,11 @@ gone as (
         and (p.branch_id, p.seq) = (batch.branch_id, batch.seq) returning 1)
 select (select count(*) from batch) as found, (select count(*) from gone) as removed""",
     rows_of("branches", "id"),
+    rows_of("residues", "id"),
+    rows_of("compensations", "undo_id, effect_id"),
+    rows_of("undo_runs", "id"),
+    rows_of("effect_calls", "effect_id, n"),
+    rows_of("effects", "id"),
     rows_of("session_grants", "session_id, principal_id"),
     rows_of("session_lineage", "session_id"),
 )
