@@ -8,7 +8,7 @@ there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -96,10 +96,17 @@ class ResourceKey:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A call of a tool of the effect's own connection, with its arguments."""
+    """A call of a tool of the effect's own connection, with its arguments.
+
+    `if_match` has arguments that are filled in from the last read before it is sent (the contract's
+    templates over `now` and `key`; `choose.guarded` fills them). `confirmed` is, for a cancel, the
+    condition that its result has to meet to be one.
+    """
 
     tool: str
     args: Mapping[str, Json]
+    if_match: Mapping[str, Json] = field(default_factory=dict)
+    confirmed: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ what a program needs (never a secret, never bytes of another session).
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
         InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused,
-        RangeNotSatisfiable
+        RangeNotSatisfiable, ContractRefused
+      Unresolved           a contract's pointer finds nothing, or what is not known yet
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
         SchemaMismatch, DowngradeRefused
@@ -409,6 +410,18 @@ class RangeNotSatisfiable(BadInput):
 
     code = "range_not_satisfiable"
     status = 416
+
+
+class ContractRefused(BadInput):
+    """A contract that contradicts itself or a rule (undo.md 1); the message says what to change."""
+
+    code = "contract_refused"
+
+
+class Unresolved(TurnbackError):
+    """A pointer of a contract that cannot be resolved, so that what hangs on it is not known."""
+
+    code = "unresolved"
 
 
 class StoreError(TurnbackError):

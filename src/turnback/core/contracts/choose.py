@@ -1,0 +1,504 @@
+"""What one call touches, how far it can be taken back, and by which calls (undo.md 1, 2).
+
+The class is per call: of the cases the first whose `when` holds. Before the call its result is not
+known, so several may still be possible, and the worst of them counts. What cannot be made out is
+never the better of two: a condition over what could not be read makes the call irreversible.
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from turnback.core.contracts import conditions, states
+from turnback.core.contracts.equality import canonical
+from turnback.core.contracts.model import (
+    Agentic,
+    CancelCall,
+    Case,
+    Condition,
+    Contract,
+    InverseCall,
+    Settles,
+    Template,
+)
+from turnback.core.contracts.pointers import Document
+from turnback.core.contracts.states import Observation, Unreadable, key_document
+from turnback.core.contracts.templates import filled, resolved
+from turnback.core.effects import Call, EffectClass, Json, ResourceKey, worst
+from turnback.core.errors import Unresolved
+
+MAX_CALLS = 1_000  # calls of one inverse
+MAX_PEOPLE = 1_000  # people that one call names
+
+Args = Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was observed of every resource that a call touches, in the order of `touched`."""
+
+    observed: tuple[tuple[ResourceKey, Observation | Unreadable], ...] = ()
+
+    @property
+    def unreadable(self) -> Mapping[ResourceKey, str]:
+        """Why the resources that could not be read could not."""
+        return {key: seen.reason for key, seen in self.observed if isinstance(seen, Unreadable)}
+
+    def document(self, contract: Contract) -> dict[str, Json]:
+        """`before`, as pointers see it.
+
+        For each kind the list of the touched resources of it: `key`, and the parts of the state
+        and those kept, by name. One that is not there has `key` alone; one that could not be read
+        also says why, in `unreadable`.
+        """
+        listed: dict[str, list[Json]] = {kind: [] for kind in contract.resources}
+        for key, seen in self.observed:
+            one: dict[str, Json] = {"key": key_document(contract.resources[key.kind], key)}
+            if isinstance(seen, Unreadable):
+                one["unreadable"] = seen.reason
+            else:
+                one.update(seen.parts)
+            listed[key.kind].append(one)
+        return dict(listed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """How far one call can be taken back, as far as is known.
+
+    `case` is the case it falls under, None while several are `possible` or none is. `worse_because`
+    says why its class is worse than its case's. `tells`: whether it tells people, of whom `people`
+    are those it names. `covers`, `needs` and `makes` are resources; `makes` and what hangs on the
+    result are empty until it is known.
+    """
+
+    class_: EffectClass
+    case: int | None
+    possible: tuple[int, ...]
+    worse_because: str | None = None
+    residue: str | None = None
+    narrow: bool = False
+    not_kept: tuple[str, ...] = ()
+    tells: bool = False
+    people: tuple[str, ...] = ()
+    names: Mapping[str, str]
+    covers: tuple[ResourceKey, ...] = ()
+    needs: tuple[ResourceKey, ...] = ()
+    makes: tuple[ResourceKey, ...] = ()
+    hold: float | None = None
+    cancel: CancelCall | None = None
+    settles: Settles | None = None
+    verify: Condition | None = None
+    agentic: Agentic | None = None
+
+
+def document(
+    contract: Contract, args: Args, before: Before | None = None, result: Json = None
+) -> Document:
+    """The document of a call at this moment; what is None is not known yet."""
+    members: dict[str, Json] = {"args": dict(args)}
+    unreadable: frozenset[str] = frozenset()
+    if before is not None:
+        members["before"] = before.document(contract)
+        unreadable = frozenset(key.kind for key in before.unreadable)
+    if result is not None:
+        members["result"] = result
+    sets = frozenset(
+        (kind, part)
+        for kind, resource in contract.resources.items()
+        for part in resource.state
+        if resource.mode(part) == "set"
+    )
+    return Document(members, unreadable, sets)
+
+
+def touched(contract: Contract, connection: str, args: Args) -> tuple[ResourceKey, ...]:
+    """The resources of a call, to be read before it; raises `Unresolved` where they are unclear."""
+    return states.keys(contract.touches, contract, connection, document(contract, args))
+
+
+def made(contract: Contract, connection: str, args: Args, result: Json) -> tuple[ResourceKey, ...]:
+    """The resources that a call has brought into being, of which nothing was there before."""
+    at = document(contract, args, None, result)
+    return states.keys(contract.makes, contract, connection, at)
+
+
+def scopes(contract: Contract, args: Args) -> tuple[str, ...]:
+    """The scopes of which no other call may be under way, in order; raises `Unresolved`."""
+    at = document(contract, args)
+    found = (resolved(scope, at) for scope in contract.one_at_a_time)
+    return tuple(
+        sorted({one if isinstance(one, str) else canonical(one).decode() for one in found})
+    )
+
+
+def classes(contract: Contract) -> frozenset[EffectClass]:
+    """The classes that calls may have as declared, with that of a call that no case is for."""
+    declared = {case.class_ for case in contract.cases}
+    if not contract.cases or contract.cases[-1].when is not None:
+        declared.add(EffectClass.IRREVERSIBLE)
+    return frozenset(worst((class_, contract.at_least)) for class_ in declared)
+
+
+def worst_possible(
+    contract: Contract, connection: str, args: Args, before: Before | None = None
+) -> EffectClass:
+    """The worst class still possible of a call that has not been made."""
+    return decide(contract, connection, args, before).class_
+
+
+def decide(
+    contract: Contract,
+    connection: str,
+    args: Args,
+    before: Before | None = None,
+    result: Json = None,
+    *,
+    keeps_secrets: bool = True,
+) -> Decision:
+    """What holds of a call, as far as is known by now.
+
+    `before` is None until what it touches was read, `result` until it was answered.
+    `keeps_secrets`: whether there is a key to keep secrets under.
+    """
+    at = document(contract, args, before, result)
+    possible, certain = _cases(contract, at)
+    case = contract.cases[possible[0]] if certain else None
+    class_ = worst(contract.cases[index].class_ for index in possible)
+    if not certain and _open(contract, possible, before, result):
+        class_ = EffectClass.IRREVERSIBLE
+    decision = Decision(
+        class_=worst((class_, contract.at_least)),
+        case=possible[0] if certain else None,
+        possible=possible,
+        residue=_residue(contract, possible, class_),
+        names=_names(contract, at),
+        hold=contract.hold,
+        tells=bool(contract.notifies) or any(contract.cases[i].notifies for i in possible),
+        people=_people(contract, possible, at),
+    )
+    if case is not None:
+        decision = replace(
+            decision,
+            narrow=case.narrow,
+            not_kept=case.not_kept,
+            cancel=case.cancel,
+            settles=case.settles,
+            verify=case.verify,
+            agentic=case.agentic,
+        )
+    if class_ is EffectClass.READ:
+        return decision
+    if before is not None and not certain and before.unreadable:
+        reason = f"what it touches could not be read: {next(iter(before.unreadable.values()))}"
+        decision = replace(decision, worse_because=reason)
+    return _bounded(decision, contract, connection, at, before, result, keeps_secrets)
+
+
+def _cases(contract: Contract, at: Document) -> tuple[tuple[int, ...], bool]:
+    """The cases that are possible, in their order, and whether it is certainly the one."""
+    possible: list[int] = []
+    for index, case in enumerate(contract.cases):
+        verdict = True if case.when is None else conditions.holds(case.when, at)
+        if verdict is not False:
+            possible.append(index)
+        if verdict is True:
+            return tuple(possible), len(possible) == 1
+    return tuple(possible), False
+
+
+def _open(
+    contract: Contract, possible: tuple[int, ...], before: Before | None, result: Json
+) -> bool:
+    """Whether a call may fall under no case, or which one cannot be made out any more."""
+    if not possible or contract.cases[possible[-1]].when is not None:
+        return True
+    known = before is not None and result is not None
+    return known or bool(before is not None and before.unreadable)
+
+
+def _residue(contract: Contract, possible: tuple[int, ...], class_: EffectClass) -> str | None:
+    """The residue of the worst case that is possible."""
+    for index in possible:
+        if contract.cases[index].class_ is class_ and contract.cases[index].residue is not None:
+            return contract.cases[index].residue
+    return None
+
+
+def _people(contract: Contract, possible: tuple[int, ...], at: Document) -> tuple[str, ...]:
+    told = [*contract.notifies, *(who for i in possible for who in contract.cases[i].notifies)]
+    found: dict[str, None] = {}
+    for template in told:
+        try:
+            value = resolved(template, at)
+        except Unresolved:
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str | int | float) and not isinstance(one, bool):
+                found[str(one)] = None
+    return tuple(found)[:MAX_PEOPLE]
+
+
+def _names(contract: Contract, at: Document) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for name, template in contract.names.items():
+        try:
+            value = resolved(template, at)
+        except Unresolved:
+            continue
+        names[name] = value if isinstance(value, str) else canonical(value).decode()
+    return names
+
+
+def _bounded(
+    decision: Decision,
+    contract: Contract,
+    connection: str,
+    at: Document,
+    before: Before | None,
+    result: Json,
+    keeps_secrets: bool,
+) -> Decision:
+    """The decision, worse where what its case takes for granted is not so."""
+    case = None if decision.case is None else contract.cases[decision.case]
+    try:
+        states.keys(contract.touches, contract, connection, at)
+        if case is not None:
+            decision = replace(
+                decision,
+                covers=_later(case, "covers", contract, connection, at, result),
+                needs=_later(case, "needs", contract, connection, at, result),
+            )
+            template(case, at)
+            if result is not None:
+                makes = states.keys(contract.makes, contract, connection, at)
+                decision = replace(decision, makes=makes)
+                if before is not None:
+                    _calls(case, at)
+    except Unresolved as error:
+        return _worse(decision, EffectClass.IRREVERSIBLE, error.message)
+    kinds = {part.kind for part in (*contract.touches, *contract.makes)}
+    if not keeps_secrets and any(contract.resources[kind].secret for kind in kinds):
+        reason = "it has secrets, and there is no `TURNBACK_SECRET_KEY` to keep them under"
+        return _worse(decision, EffectClass.IRREVERSIBLE, reason)
+    unread = next((kind for kind in sorted(kinds) if contract.resources[kind].read is None), None)
+    if unread is not None:
+        return _worse(decision, EffectClass.COMPENSABLE, f"a `{unread}` cannot be read")
+    if before is not None and before.unreadable:
+        return _worse(decision, EffectClass.COMPENSABLE, next(iter(before.unreadable.values())))
+    return decision
+
+
+def _worse(decision: Decision, class_: EffectClass, reason: str) -> Decision:
+    bounded = worst((decision.class_, class_))
+    because = decision.worse_because or (reason if bounded is not decision.class_ else None)
+    return replace(decision, class_=bounded, worse_because=because)
+
+
+def _later(
+    case: Case, part: str, contract: Contract, connection: str, at: Document, result: Json
+) -> tuple[ResourceKey, ...]:
+    """Resources of a case; none yet where they hang on a result that is not known."""
+    try:
+        return states.keys(getattr(case, part), contract, connection, at)
+    except Unresolved:
+        if result is None:
+            return ()
+        raise
+
+
+# -- the calls
+
+
+def template(case: Case, at: Document) -> list[Json]:
+    """The inverse as it is written with the intent: filled in as far as is known by now.
+
+    Raises `Unresolved` where something known does not give what the inverse needs.
+    """
+    return [
+        {
+            **call.model_dump(mode="json", exclude_defaults=True),
+            "args": filled(call.args, at) if call.for_each is None else call.args,
+        }
+        for call in case.inverse
+        if call.skip is None or conditions.holds(call.skip, at) is not True
+    ]
+
+
+def inverse(
+    contract: Contract, decision: Decision, args: Args, before: Before, result: Json = None
+) -> tuple[Call, ...]:
+    """The calls that put things back, complete.
+
+    Without a result (it is not known, or the call failed) only what was observed is used. Raises
+    `Unresolved` where a call needs what is not known, or the case is not.
+    """
+    if decision.case is None:
+        raise Unresolved("Under which case of its contract the call falls is not known")
+    return _calls(contract.cases[decision.case], document(contract, args, before, result))
+
+
+def _calls(case: Case, at: Document) -> tuple[Call, ...]:
+    calls = [call for part in case.inverse for call in _call(part, at)]
+    if len(calls) > MAX_CALLS:
+        raise Unresolved(f"Its inverse has more than {MAX_CALLS} calls")
+    return tuple(calls)
+
+
+def _call(part: InverseCall, at: Document) -> list[Call]:
+    found: list[Call] = []
+    for each in states.each(part.for_each, at):
+        if part.skip is not None:
+            skipped = conditions.holds(part.skip, each)
+            if skipped is None:
+                raise Unresolved(f"Whether `{part.call}` is to be left out is not known")
+            if skipped:
+                continue
+        found.append(Call(part.call, _object(part.args, each), if_match=dict(part.if_match)))
+    return found
+
+
+def _object(given: Template, at: Document) -> Mapping[str, Json]:
+    args = resolved(given, at)
+    if not isinstance(args, dict):
+        raise Unresolved("The arguments of a call are an object")
+    return args
+
+
+def cancel_call(decision: Decision, contract: Contract, args: Args, result: Json) -> Call | None:
+    """The vendor's cancel, if the case has one; raises `Unresolved`."""
+    if decision.cancel is None:
+        return None
+    at = document(contract, args, None, result)
+    confirmed = decision.cancel.confirmed.model_dump(mode="json", exclude_unset=True)
+    return Call(decision.cancel.call, _object(decision.cancel.args, at), confirmed=confirmed)
+
+
+def is_confirmed(call: Call, answer: Json) -> bool:
+    """Whether the answer to a cancel proves that it was in time."""
+    if call.confirmed is None:
+        return False
+    condition = Condition.model_validate(dict(call.confirmed))
+    return (
+        conditions.holds(condition, Document({"result": answer, "args": dict(call.args)})) is True
+    )
+
+
+def guarded(call: Call, key: Mapping[str, Json], answer: Json) -> Call:
+    """The call with its `if_match` filled in from the answer of the read just made.
+
+    Raises `Unresolved` where that does not have it.
+    """
+    if not call.if_match:
+        return call
+    at = Document({"now": answer, "key": dict(key)})
+    guards = {name: resolved(value, at) for name, value in call.if_match.items()}
+    return replace(call, args={**call.args, **guards}, if_match={})
+
+
+# -- after a call
+
+
+def is_error(contract: Contract, args: Args, *, is_error: bool, answer: Json) -> bool:
+    """Whether a reply is a failure: its flag, its body's `error`, or the contract's `error_if`."""
+    if is_error or conditions.says_error(answer):
+        return True
+    at = document(contract, args, None, answer)
+    return contract.error_if is not None and conditions.holds(contract.error_if, at) is True
+
+
+def is_unchanged(contract: Contract, args: Args, before: Before, result: Json) -> bool:
+    """Whether a success changed nothing, as the contract can tell."""
+    if contract.unchanged is None:
+        return False
+    return conditions.holds(contract.unchanged, document(contract, args, before, result)) is True
+
+
+def is_verified(condition: Condition, args: Args, *, now: Json, result: Json) -> bool | None:
+    """Whether a compensation did what its contract says; None where it cannot be told."""
+    return conditions.holds(condition, Document({"args": dict(args), "now": now, "result": result}))
+
+
+@dataclass(frozen=True, slots=True)
+class NotApplied:
+    """The call surely did not take effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The call took effect; `result` is what it would have said, None where that is not known."""
+
+    result: Json = None
+
+
+@dataclass(frozen=True, slots=True)
+class StillInDoubt:
+    """Nobody can tell yet; `reason` is a part of a sentence."""
+
+    reason: str
+
+
+Found = NotApplied | Applied | StillInDoubt
+
+
+def find_call(contract: Contract, args: Args, key: str) -> Call | None:
+    """The look-up that settles a doubt, None where there is none; raises `Unresolved`."""
+    if contract.find is None:
+        return None
+    at = Document({"args": dict(args), "key": key})
+    return Call(contract.find.call, _object(contract.find.args, at))
+
+
+def found(contract: Contract, args: Args, key: str, answer: Json, *, since: float) -> Found:
+    """What the answer to the look-up says, `since` seconds after the call was sent."""
+    find = contract.find
+    if find is None:
+        return StillInDoubt("its contract has no look-up")
+    at = Document({"args": dict(args), "key": key, "now": answer})
+    try:
+        matches = resolved(find.found, at)
+        matches = matches if isinstance(matches, list) else [matches]
+        if not matches and since < find.after:
+            return StillInDoubt("it may still come to be seen")
+        if not matches:
+            return NotApplied()
+        if len(matches) > 1:
+            return StillInDoubt("more than one thing is as it would have made it")
+        if find.result is None:
+            return Applied()
+        return Applied(resolved(find.result, at.having(item=matches[0])))
+    except Unresolved as error:
+        return StillInDoubt(error.message)
+
+
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,]\d+)?(Z|z|[+-]\d\d:?\d\d)?")
+_MS_FROM = 10**11  # a number as large as this counts milliseconds: in seconds it is the year 5138
+
+
+def moment(at: float | Template, args: Args, result: Json, *, sent: int) -> int | None:
+    """When something is, in ms since the epoch: seconds after `sent` (ms), or as the result says.
+
+    None where it does not say so in a number or in ISO 8601.
+    """
+    if isinstance(at, int | float):
+        return sent + round(at * 1_000)
+    try:
+        value = resolved(at, Document({"args": dict(args), "result": result}))
+    except Unresolved:
+        return None
+    if isinstance(value, bool) or value is None:
+        return None
+    if isinstance(value, int | float):
+        return round(value if value >= _MS_FROM else value * 1_000)
+    said = _ISO.fullmatch(value) if isinstance(value, str) else None
+    if said is None:
+        return None
+    *date, zone = said.groups()
+    seconds = calendar.timegm(tuple(map(int, date)))
+    if zone and zone not in "Zz":
+        offset = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
+        seconds -= offset if zone[0] == "+" else -offset
+    return seconds * 1_000
