@@ -66,8 +66,8 @@ class Pointer:
     """A compiled JSONPath.
 
     `reads` has, for the path and each absolute path in its filters, the root and the member below
-    it (None where the path names none); `singular` says that it can find one node at most. `union` has
-    the kind and the part of a `$.before.KIND[*].PART[*]`.
+    it (None where the path names none); `singular` says that it can find one node at most. `union`
+    has the kind and the part of a `$.before.KIND[*].PART[*]`.
     """
 
     text: str

@@ -247,9 +247,9 @@ def flattened(value: Json, mode: Mode, *, bare: bool = False) -> Iterator[tuple[
     """The leaves of a value; its lists are exact, sets, or (the outermost) by id.
 
     An element of a set that is there again has another leaf, with its number: a doubled element is
-    a difference. An empty object or list is a leaf, except as `bare`: the whole of what a `{$: path}` found,
-    which is nothing. Raises `Unresolved` for a list by id with an element that has none, or an id
-    that is there twice.
+    a difference. An empty object or list is a leaf, except as `bare`: the whole of what a
+    `{$: path}` found, which is nothing. Raises `Unresolved` for a list by id with an element that
+    has none, or an id that is there twice.
     """
     if isinstance(value, list):
         if not value and (bare or mode != "exact"):
