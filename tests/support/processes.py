@@ -29,8 +29,9 @@ from turnback.serve import serve
 from turnback.settings import Settings
 from turnback.signals import Signals
 
-_forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["turnback.serve", "pytest", "httpx", "websockets.asyncio.client"])
+forks = multiprocessing.get_context("forkserver")
+"""Where processes are forked from."""
+forks.set_forkserver_preload(["turnback.serve", "pytest", "httpx", "websockets.asyncio.client"])
 _numbers = itertools.count()
 
 TURNBACK = Path(sys.executable).parent / "turnback"
@@ -85,10 +86,10 @@ async def process(
     `folder`, and no traceback may be in it.
     """
     errors = folder / f"server-{next(_numbers)}.log"
-    here, there = _forks.Pipe(duplex=False)
+    here, there = forks.Pipe(duplex=False)
     ours = {"port": 0, "database_url": database_url, "attachments_dir": folder / "attachments"}
     values = QUICK | ours | settings
-    child = _forks.Process(target=_child, args=(values, failpoint, str(errors), there))
+    child = forks.Process(target=_child, args=(values, failpoint, str(errors), there))
     child.start()
     assert child.pid is not None
     there.close()

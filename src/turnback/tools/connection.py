@@ -10,6 +10,9 @@ import orjson
 
 from turnback.core.effects import Json
 
+KEY = "turnback/key"
+"""Where a call's idempotency key goes: a member of its `_meta`, for servers that honour one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Listed:

@@ -1,0 +1,158 @@
+"""An MCP server as a connection: kept running, started again when it dies, never asked twice.
+
+A call that was under way when its server died is `Lost`; the log finds out what became of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import structlog
+
+from turnback.core.effects import Json
+from turnback.core.errors import Lost, NotSent, ToolServerFailed
+from turnback.settings import McpServer
+from turnback.tools.connection import Listed, Reply
+from turnback.tools.limits import ToolLimits
+
+if TYPE_CHECKING:
+    from turnback.tools.mcp_session import Session
+
+log = structlog.get_logger()
+
+
+class McpConnection:
+    """A `Connection` to one configured server; one process of ours has one process of it.
+
+    Between `start` and `close` it is kept running. While it starts, calls wait for it; when it
+    cannot be used for longer than `tool_restart_delay`, they are `NotSent` at once.
+    """
+
+    def __init__(self, name: str, server: McpServer, limits: ToolLimits) -> None:
+        self.name = name
+        self.generation = 0
+        self.trusted = server.trust_contracts
+        self._server = server
+        self._limits = limits
+        self._session: Session | None = None
+        self._listed: tuple[int, list[Listed]] | None = None
+        self._why = ToolServerFailed(
+            f"The tool server `{name}` is not started", connection=name, reason="not started"
+        )
+        self._again_at = 0.0
+        self._turn = asyncio.Event()  # set when it is ready, or its start has failed
+        self._keeping: asyncio.Task[None] | None = None
+        self._asking: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to keep it running; returns at once."""
+        self._keeping = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        """End it."""
+        for task in (self._asking, self._keeping):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def tools(self) -> list[Listed]:
+        """All of its tools. Raises `ToolServerFailed`."""
+        session = await self._ready()
+        generation = self.generation
+        if self._listed is None or self._listed[0] != generation:
+            self._listed = generation, await session.tools()
+        return self._listed[1]
+
+    async def call(
+        self,
+        tool: str,
+        args: Mapping[str, Json],
+        *,
+        timeout: float,  # noqa: ASYNC109 - running out is `Lost`, no cancellation
+        key: str | None = None,
+    ) -> Reply:
+        """Call a tool once, as `Connection` says."""
+        try:
+            session = await self._ready()
+        except ToolServerFailed as error:
+            raise NotSent(error.message, connection=self.name, reason="down") from None
+        try:
+            return await session.call(tool, args, seconds=timeout, key=key)
+        except Lost as error:
+            if error.data["reason"] == "timeout" and self._asking is None:
+                self._asking = asyncio.create_task(self._ask(session))
+            raise
+
+    async def _ask(self, session: Session) -> None:
+        """End a server that answers nothing any more: it is started again."""
+        try:
+            await session.tools()
+        except ToolServerFailed as error:
+            session.life.fail(error.data["reason"])
+        finally:
+            self._asking = None
+
+    async def _ready(self) -> Session:
+        """The session, waited for while it starts; each start has a limit of its own."""
+        for _ in range(2):  # one that has just died, and its next start
+            if self._usable():
+                break
+            until = self._again_at - asyncio.get_running_loop().time()
+            if self._keeping is None or until > self._limits.restart_delay:
+                break
+            self._turn.clear()
+            await self._turn.wait()
+        if self._session is None or not self._usable():
+            raise self._why
+        return self._session
+
+    def _usable(self) -> bool:
+        return self._session is not None and not self._session.life.ended.is_set()
+
+    async def _keep(self) -> None:
+        loop = asyncio.get_running_loop()
+        # In a thread: it takes a second, in which the service goes on.
+        mcp_session = await asyncio.to_thread(importlib.import_module, _SESSION)
+        delay = self._limits.restart_delay
+        while True:
+            began = loop.time()
+            try:
+                async with mcp_session.opened(
+                    self.name, self._server, self._limits, on_change=self._changed
+                ) as session:
+                    self._listed = self.generation, await session.tools()
+                    self._session = session
+                    self._turn.set()
+                    log.info("tool server ready", connection=self.name, tools=len(self._listed[1]))
+                    await session.life.ended.wait()
+                    self._why = mcp_session.failed(self.name, session.life.failed)
+            except ToolServerFailed as error:
+                self._why = error
+            except Exception as error:
+                self._why = mcp_session.failed(self.name, "its connection broke")
+                log.warning("tool server broke", connection=self.name, exc_info=error)
+            finally:
+                self._session = None
+            if loop.time() - began > self._limits.restart_delay_max:
+                delay = self._limits.restart_delay
+            self._changed()
+            self._again_at = loop.time() + delay
+            self._turn.set()
+            log.warning(
+                "tool server ended",
+                connection=self.name,
+                reason=self._why.data["reason"],
+                again_in=delay,
+            )
+            await asyncio.sleep(delay)
+            self._again_at = 0.0
+            delay = min(delay * 2, self._limits.restart_delay_max)
+
+    def _changed(self) -> None:
+        self.generation += 1
+
+
+_SESSION = "turnback.tools.mcp_session"

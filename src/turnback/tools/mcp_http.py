@@ -1,0 +1,132 @@
+"""An MCP server at an address: what its HTTP answers mean for a call, and how much they may bring.
+
+The library turns most of what can go wrong over HTTP into one error, and some of it into the end
+of the whole connection. Here every request has an answer that says whether the call was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import httpx2
+import orjson
+from mcp_types import JSONRPCError, jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from turnback.settings import McpServer
+from turnback.tools.limits import ToolLimits
+
+NOT_SENT = -38_001
+REPLY_LOST = -38_002
+SESSION_GONE = -38_003
+REFUSED = -38_004
+"""Codes of our own in place of a server's: outside of what JSON-RPC and MCP keep for themselves."""
+
+_BEFORE_SENDING = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
+
+
+class Answers(httpx2.AsyncBaseTransport):
+    """Sends requests; a POST that fails is answered by a JSON-RPC error that says how.
+
+    `on_gone` is called when the server no longer knows the session.
+    """
+
+    def __init__(self, limits: ToolLimits, on_gone: Callable[[str], None]) -> None:
+        self._inner = httpx2.AsyncHTTPTransport()
+        self._limits = limits
+        self._on_gone = on_gone
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send it."""
+        if request.method != "POST":
+            return self._bounded(await self._inner.handle_async_request(request))
+        try:
+            response = await self._inner.handle_async_request(request)
+        except _BEFORE_SENDING as error:
+            return _answer(NOT_SENT, f"it cannot be reached ({type(error).__name__})")
+        except httpx2.TransportError as error:
+            return _answer(REPLY_LOST, f"no reply came ({type(error).__name__})")
+        return await self._judged(request, self._bounded(response))
+
+    async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        status = response.status_code
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status < 400:
+            known = kind in ("application/json", "text/event-stream")
+            if known or response.next_request is not None or 300 <= status < 400:
+                return response
+            if status == 202 and "id" not in orjson.loads(request.content):  # a notification's
+                return response
+            await response.aclose()
+            return _answer(REPLY_LOST, f"it answered {status} and nothing that can be read")
+        try:
+            body = await response.aread()
+            if isinstance(jsonrpc_message_adapter.validate_json(body, by_name=False), JSONRPCError):
+                headers = {"content-type": "application/json"}
+                return httpx2.Response(status, headers=headers, content=body)
+        except (httpx2.StreamError, ValidationError):
+            pass
+        finally:
+            await response.aclose()
+        if status == 404 and "mcp-session-id" in request.headers:
+            self._on_gone("it no longer knows the session")
+            return _answer(SESSION_GONE, "it no longer knows the session")
+        if status == 429:
+            return _answer(NOT_SENT, "it takes no more calls for now (429)")
+        if status < 500:
+            return _answer(REFUSED, f"it refused the call ({status})")
+        return _answer(REPLY_LOST, f"it failed ({status})")
+
+    def _bounded(self, response: httpx2.Response) -> httpx2.Response:
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        response.stream = _Bounded(response.stream, self._limits.max_message)
+        return response
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        await self._inner.aclose()
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body of limited size, whose failures are all of the kind that the library answers for."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int) -> None:
+        self._inner = inner
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._most
+        try:
+            async for piece in self._inner:
+                left -= len(piece)
+                if left < 0:
+                    raise httpx2.StreamError("too long (`max_tool_message`)")
+                yield piece
+        except httpx2.TransportError as error:
+            raise httpx2.StreamError(f"broken off ({type(error).__name__})") from error
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def client(
+    server: McpServer, limits: ToolLimits, on_gone: Callable[[str], None]
+) -> httpx2.AsyncClient:
+    """The HTTP client for one server, with its headers."""
+    return httpx2.AsyncClient(
+        transport=Answers(limits, on_gone),
+        headers={name: value.get_secret_value() for name, value in server.headers.items()},
+        timeout=httpx2.Timeout(limits.start_timeout, read=limits.idle_timeout),
+    )
+
+
+def _answer(code: int, message: str) -> httpx2.Response:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    # With such a status the library takes an error without an id for the request's.
+    return httpx2.Response(500, json=error)

@@ -1,0 +1,99 @@
+"""The configured tool servers: which there are, and all of them kept running."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from turnback.core.errors import SettingsInvalid
+from turnback.settings import McpServer, ServerName, Settings
+from turnback.tools.limits import ToolLimits
+from turnback.tools.mcp import McpConnection
+
+DEMO = "demo"
+"""The connection of the demo world."""
+PYTHON = "python"
+"""The connection of tools that are Python functions."""
+
+_SERVERS = TypeAdapter(dict[ServerName, McpServer])
+
+
+def configured(settings: Settings) -> dict[str, McpServer]:
+    """The MCP servers of the settings and of their file, and the demo world where it is on.
+
+    Raises `SettingsInvalid`.
+    """
+    servers = dict(settings.mcp_servers)
+    for name, server in _of_file(settings).items():
+        if name in servers:
+            raise SettingsInvalid(
+                f"The tool server `{name}` is both in `TURNBACK_MCP_SERVERS` and in"
+                " `TURNBACK_TOOLS_FILE`: remove one"
+            )
+        servers[name] = server
+    for name in {DEMO, PYTHON} & servers.keys():
+        raise SettingsInvalid(f"A tool server cannot be called `{name}`: give it another name")
+    if settings.demo or (settings.demo is None and not servers):
+        servers[DEMO] = demo(settings)
+    return servers
+
+
+def demo(settings: Settings) -> McpServer:
+    """The demo world's server, whose state is a file of the data directory."""
+    state = settings.data_dir.absolute() / "demo.sqlite3"
+    return McpServer(
+        command=sys.executable, args=("-I", "-m", "turnback.demo", str(state)), trust_contracts=True
+    )
+
+
+@asynccontextmanager
+async def running(settings: Settings) -> AsyncIterator[Mapping[str, McpConnection]]:
+    """Connections to the configured servers by name, until left; none is waited for.
+
+    Raises `SettingsInvalid`.
+    """
+    limits = ToolLimits.of(settings)
+    found = {
+        name: McpConnection(name, server, limits) for name, server in configured(settings).items()
+    }
+    for connection in found.values():
+        connection.start()
+    try:
+        yield found
+    finally:
+        await asyncio.gather(*(connection.close() for connection in found.values()))
+
+
+def _of_file(settings: Settings) -> dict[str, McpServer]:
+    path = settings.tools_file
+    if path is None:
+        return {}
+    try:
+        with path.open("rb") as file:
+            read: Any = yaml.safe_load(file)
+    except OSError as error:
+        raise _unusable(error.strerror or "it cannot be read") from error
+    except yaml.YAMLError as error:
+        line = getattr(getattr(error, "problem_mark", None), "line", None)
+        where = f" (line {line + 1})" if line is not None else ""
+        raise _unusable(f"it is not YAML{where}") from None
+    if not isinstance(read, dict) or set(read) != {"mcp_servers"}:
+        raise _unusable("it must have one member, `mcp_servers`")
+    try:
+        return _SERVERS.validate_python(read["mcp_servers"])
+    except ValidationError as error:
+        wrong = [
+            f"`{'.'.join(str(part) for part in found['loc'])}`: {found['msg']}"
+            for found in error.errors(include_input=False, include_context=False)
+        ]
+        raise _unusable("; ".join(wrong)) from None
+
+
+def _unusable(why: str) -> SettingsInvalid:
+    return SettingsInvalid(f"`TURNBACK_TOOLS_FILE` cannot be used: {why}")
