@@ -100,13 +100,15 @@ class Call:
 
     `if_match` has arguments that are filled in from the last read before it is sent (the contract's
     templates over `now` and `key`; `choose.guarded` fills them). `confirmed` is, for a cancel, the
-    condition that its result has to meet to be one.
+    condition that its result has to meet to be one. `key_ms` is for how long the tool honours an
+    idempotency key; 0 where it takes none.
     """
 
     tool: str
     args: Mapping[str, Json]
     if_match: Mapping[str, Json] = field(default_factory=dict)
     confirmed: Mapping[str, Json] | None = None
+    key_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +116,15 @@ class Touch:
     """One resource of a call: its leaves before it, and those that the call wrote.
 
     `before` is None where it could not be read. `wrote` has the values as they were after the
-    call; a leaf that the call removed is in `removed`.
+    call; a leaf that the call removed is in `removed`. `identity` names the parts of the state
+    that tell this thing from another one under the same key.
     """
 
     resource: ResourceKey
     before: Leaves | None
     wrote: Leaves
     removed: frozenset[LeafPath] = frozenset()
+    identity: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +134,10 @@ class Effect:
     `number` counts a session's effects in the order of their intents. `case` names the case of
     the contract that the call fell under, `contract` the contract's own hash; `inverse` are the
     calls that would put things back, None where there are none or they are not known yet.
-    `people` are those that it told or touched; `residue` is the template of what it leaves,
+    `explicit` are effects that this one needs, by its contract. `people` are those that it told or
+    touched, `subject` the name that they know it by; `residue` is the template of what it leaves,
     `not_kept` what the inverse does not bring back. `hold_until`, `cancel_until` and `settles_at`
-    are in ms since the epoch.
+    are in ms since the epoch. Of a `purged` one nothing is left to put back.
     """
 
     id: str
@@ -157,6 +162,7 @@ class Effect:
     explicit: tuple[str, ...] = ()
     narrow: bool = False
     people: tuple[str, ...] = ()
+    subject: str | None = None
     residue: str | None = None
     not_kept: tuple[str, ...] = ()
     at: int = 0
@@ -164,3 +170,4 @@ class Effect:
     cancel: tuple[Call, ...] | None = None
     cancel_until: int | None = None
     settles_at: int | None = None
+    purged: bool = False

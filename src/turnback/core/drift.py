@@ -1,0 +1,383 @@
+"""Drift: whether the world still is as our last write left it (undo.md 4).
+
+State is cells, each a leaf of a resource, with their values. Of an effect and the world as it was
+read just now, with N the world, E what our writes left there, G the goal, W the cells where E and G
+differ and D those where N and E differ: N equal to G on W is already as before; no D is a go; a D
+beside W is a go for an inverse that writes W alone; anything else is for a person to look at, and
+nothing is written.
+
+E is made of our own writes and of nothing else. Nothing here takes a value from N into it, so what
+a stranger wrote can never become what we expected.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from turnback.core.effects import Effect, Json, LeafPath, Leaves, ResourceKey
+
+
+class Cell(NamedTuple):
+    """One leaf of one resource."""
+
+    resource: ResourceKey
+    path: LeafPath
+
+
+State = Mapping[Cell, Json]
+"""Values by cell; a cell that is not in it is not there in the world."""
+
+Seen = Mapping[ResourceKey, Leaves | None]
+"""What was read: the leaves of each resource, none of one that is absent; None: not readable."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What one call of ours, or its inverse, wrote to one resource; a resource's are in order.
+
+    `strangers` are the leaves that differed before the call from what our writes had left.
+    """
+
+    resource: ResourceKey
+    effect_id: str
+    session_id: str
+    wrote: Leaves
+    removed: frozenset[LeafPath] = frozenset()
+    strangers: frozenset[LeafPath] = frozenset()
+    inverse: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeafValues:
+    """One leaf that is not as expected: both values, and the one that was to be put back.
+
+    A value of None whose flag is false is a leaf that is not there.
+    """
+
+    cell: Cell
+    expected: Json
+    now: Json
+    goal: Json
+    is_expected: bool
+    is_now: bool
+    is_goal: bool
+
+
+class DriftKind(StrEnum):
+    """What is not as expected: values, or the thing is another one, gone, or there again."""
+
+    CHANGED = "changed"
+    RECREATED = "recreated"
+
+
+@dataclass(frozen=True, slots=True)
+class Already:
+    """The world is as the inverse would make it: nothing to do, and nobody to name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """The inverse may write. `beside` are a stranger's leaves, which it does not touch."""
+
+    beside: frozenset[Cell] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """A person has to look; nothing is written."""
+
+    kind: DriftKind
+    values: tuple[LeafValues, ...]
+
+
+Verdict = Already | Go | Review
+
+
+class Reached(StrEnum):
+    """What an inverse has come to: its goal and nothing else, no change at all, or something."""
+
+    GOAL = "goal"
+    NOTHING = "nothing"
+    PART = "part"
+
+
+@dataclass(frozen=True, slots=True)
+class Basis:
+    """What an inverse is judged by: E and G of its effect.
+
+    `marked` are cells that a stranger is known to have written in between. `unread` are resources
+    whose state before the call is not known, of which there is no E and no G. `identity` has the
+    cells that tell a thing from another one under its key.
+    """
+
+    expected: State
+    goal: State
+    resources: tuple[ResourceKey, ...]
+    unread: tuple[ResourceKey, ...] = ()
+    marked: frozenset[Cell] = frozenset()
+    identity: frozenset[Cell] = frozenset()
+
+    @property
+    def writes(self) -> frozenset[Cell]:
+        """W: the cells that the inverse is to write."""
+        return differing(self.expected, self.goal)
+
+
+def canonical(value: Json) -> str:
+    """A value as text that is the same for equal JSON: members in order, 1.0 as 1."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def _plain(value: Json) -> Json:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        return {name: _plain(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def same(one: Json, other: Json) -> bool:
+    """Whether two values are equal as JSON: true is not 1, and 1.0 is."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other
+    return canonical(one) == canonical(other)
+
+
+def differing(one: State, other: State) -> frozenset[Cell]:
+    """The cells in which two states differ."""
+    return frozenset(
+        cell
+        for cell in one.keys() | other.keys()
+        if (cell in one) != (cell in other) or not same(one[cell], other[cell])
+    )
+
+
+def digest(state: State) -> str:
+    """A name for a state: the same for equal ones; it gives no value away but to a guesser."""
+    rows = sorted(
+        json.dumps([*_named(cell.resource), *cell.path, canonical(value)])
+        for cell, value in state.items()
+    )
+    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+
+
+def _named(resource: ResourceKey) -> list[Json]:
+    return [resource.connection, resource.kind, list(resource.key)]
+
+
+def cells(resource: ResourceKey, leaves: Leaves) -> dict[Cell, Json]:
+    """A resource's leaves as cells."""
+    return {Cell(resource, path): value for path, value in leaves.items()}
+
+
+def state_of(seen: Seen) -> dict[Cell, Json]:
+    """What was read, as one state. What was not readable is not in it."""
+    state: dict[Cell, Json] = {}
+    for resource, leaves in seen.items():
+        if leaves is not None:
+            state.update(cells(resource, leaves))
+    return state
+
+
+# The ledger
+
+
+def expected_leaves(entries: Iterable[LedgerEntry], before: Leaves) -> dict[LeafPath, Json]:
+    """What our writes to one resource, in order, have left of what was there before them."""
+    leaves = dict(before)
+    for entry in entries:
+        for path in entry.removed:
+            leaves.pop(path, None)
+        leaves.update(entry.wrote)
+    return leaves
+
+
+def strangers(entries: Sequence[LedgerEntry], before: Leaves) -> frozenset[LeafPath]:
+    """The leaves that are not as our writes left them, as read before a call of ours.
+
+    Only leaves that we ever wrote are known; the others are compared by each effect's own E.
+    """
+    known: dict[LeafPath, Json] = {}
+    gone: set[LeafPath] = set()
+    for entry in entries:
+        gone -= entry.wrote.keys()
+        gone |= entry.removed
+        for path in entry.removed:
+            known.pop(path, None)
+        known.update(entry.wrote)
+    changed = {
+        path for path, value in known.items() if path not in before or not same(before[path], value)
+    }
+    return frozenset(changed | (gone & before.keys()))
+
+
+def writer(entries: Sequence[LedgerEntry], path: LeafPath, now: Leaves) -> LedgerEntry | None:
+    """The call of ours that left a leaf as it is now; None where somebody else did."""
+    for entry in reversed(entries):
+        if path in entry.wrote:
+            return entry if path in now and same(now[path], entry.wrote[path]) else None
+        if path in entry.removed:
+            return entry if path not in now else None
+    return None
+
+
+# One effect
+
+
+def basis(
+    effect: Effect,
+    *,
+    with_: Sequence[Effect] = (),
+    inverses: Callable[[str], Iterable[LedgerEntry]] = lambda _: (),
+) -> Basis:
+    """E and G of an effect: what it found, what it wrote, and what its inverses have put back.
+
+    `with_` are later effects whose writes the inverse takes back too: what it covers, and what it
+    made the place for. `inverses` gives the ledger's entries of an effect's own inverses, in order.
+    A leaf that is not as our writes left it when one of `with_` began is marked.
+    """
+    expected: dict[Cell, Json] = {}
+    goal: dict[Cell, Json] = {}
+    marked: set[Cell] = set()
+    identity: set[Cell] = set()
+    known: list[ResourceKey] = []
+    unread: list[ResourceKey] = []
+    for writing in (effect, *sorted(with_, key=lambda later: later.number)):
+        for touch in writing.touches:
+            resource = touch.resource
+            if touch.before is None:
+                unread.append(resource)
+                continue
+            before = cells(resource, touch.before)
+            if resource not in known:
+                known.append(resource)
+                goal.update(before)
+                expected.update(before)
+            else:
+                ours = {cell: expected[cell] for cell in expected if cell.resource == resource}
+                marked |= differing(ours, before)
+            for path in touch.removed:
+                expected.pop(Cell(resource, path), None)
+            expected.update(cells(resource, touch.wrote))
+            identity.update(
+                Cell(resource, path)
+                for path in (*touch.before, *touch.wrote)
+                if path[:1] and path[0] in touch.identity
+            )
+        for entry in inverses(writing.id):
+            if entry.inverse and entry.resource in known:
+                for path in entry.removed:
+                    expected.pop(Cell(entry.resource, path), None)
+                expected.update(cells(entry.resource, entry.wrote))
+    return Basis(
+        expected=expected,
+        goal=goal,
+        resources=tuple(known),
+        unread=tuple(dict.fromkeys(unread)),
+        marked=frozenset(marked),
+        identity=frozenset(identity),
+    )
+
+
+def judge(basis: Basis, now: State, *, narrow: bool) -> Verdict:
+    """Whether an inverse may be called, the world being `now` on the basis' resources."""
+    writes = basis.writes
+    changed = differing(now, basis.expected)
+    if not basis.unread and not differing(now, basis.goal) & writes:
+        return Already()
+    other = frozenset(
+        cell for cell in changed & basis.identity if cell in now and cell in basis.expected
+    )
+    there, were = _present(now), _present(basis.expected)
+    moved = {cell for cell in changed if (cell.resource in there) != (cell.resource in were)}
+    in_the_way = (changed & writes) | other | moved | (basis.marked & differing(now, basis.goal))
+    if not narrow:
+        in_the_way |= changed
+    if not in_the_way:
+        return Go(beside=changed)
+    return Review(
+        kind=DriftKind.RECREATED if other else DriftKind.CHANGED,
+        values=tuple(_values(basis, now, cell) for cell in in_order(in_the_way)),
+    )
+
+
+def _present(state: State) -> frozenset[ResourceKey]:
+    return frozenset(cell.resource for cell in state)
+
+
+def _values(basis: Basis, now: State, cell: Cell) -> LeafValues:
+    return LeafValues(
+        cell,
+        expected=basis.expected.get(cell),
+        now=now.get(cell),
+        goal=basis.goal.get(cell),
+        is_expected=cell in basis.expected,
+        is_now=cell in now,
+        is_goal=cell in basis.goal,
+    )
+
+
+def in_order(some: Iterable[Cell]) -> list[Cell]:
+    """Cells in an order that is the same everywhere."""
+    return sorted(
+        some,
+        key=lambda cell: (json.dumps(_named(cell.resource)), cell.path),
+    )
+
+
+def beside(basis: Basis, state: State) -> dict[Cell, Json]:
+    """A state without the cells that the inverse is to write."""
+    writes = basis.writes
+    return {cell: value for cell, value in state.items() if cell not in writes}
+
+
+def verify(basis: Basis, now: State, *, seen: str, rest: str) -> Reached:
+    """What an inverse has come to: N' is to be N with W at G.
+
+    `seen` is the digest of N, `rest` that of N beside W, both as the last check read it.
+    """
+    if digest(now) == seen:
+        return Reached.NOTHING
+    if differing(now, basis.goal) & basis.writes or digest(beside(basis, now)) != rest:
+        return Reached.PART
+    return Reached.GOAL
+
+
+def put_back(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...]:
+    """What an inverse has written: the cells of W that are at G now, and no other value."""
+    reached = basis.writes - differing(now, basis.goal)
+    return tuple(
+        LedgerEntry(
+            resource,
+            effect.id,
+            effect.session_id,
+            wrote={
+                cell.path: basis.goal[cell]
+                for cell in reached
+                if cell.resource == resource and cell in basis.goal
+            },
+            removed=frozenset(
+                cell.path
+                for cell in reached
+                if cell.resource == resource and cell not in basis.goal
+            ),
+            inverse=True,
+        )
+        for resource in basis.resources
+        if any(cell.resource == resource for cell in reached)
+    )
+
+
+def may_overwrite(values: Iterable[LeafValues], now: State) -> bool:
+    """Whether theirs may be overwritten: the world still is what the person was shown."""
+    return all(
+        (leaf.cell in now) == leaf.is_now and (not leaf.is_now or same(now[leaf.cell], leaf.now))
+        for leaf in values
+    )
