@@ -13,12 +13,13 @@ a stranger wrote can never become what we expected.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from turnback.core.contracts.equality import canonical, same
+from turnback.core.contracts.states import Observation, Unreadable
 from turnback.core.effects import Effect, Json, LeafPath, Leaves, ResourceKey
 
 
@@ -32,24 +33,32 @@ class Cell(NamedTuple):
 State = Mapping[Cell, Json]
 """Values by cell; a cell that is not in it is not there in the world."""
 
-Seen = Mapping[ResourceKey, Leaves | None]
-"""What was read: the leaves of each resource, none of one that is absent; None: not readable."""
+Seen = Mapping[ResourceKey, Observation | Unreadable]
+"""What was read just now, of each resource."""
+
+
+class Source(StrEnum):
+    """Who wrote to a resource: a call of ours, its inverse, or somebody else."""
+
+    EFFECT = "effect"
+    INVERSE = "inverse"
+    STRANGER = "stranger"
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """What one call of ours, or its inverse, wrote to one resource; a resource's are in order.
+    """What was written to one resource; the entries of a resource are in order.
 
-    `strangers` are the leaves that differed before the call from what our writes had left.
+    A stranger's has neither effect nor session: it is what a call of ours found to be other than
+    our writes had left it.
     """
 
     resource: ResourceKey
-    effect_id: str
-    session_id: str
+    source: Source
     wrote: Leaves
     removed: frozenset[LeafPath] = frozenset()
-    strangers: frozenset[LeafPath] = frozenset()
-    inverse: bool = False
+    effect_id: str | None = None
+    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +78,11 @@ class LeafValues:
 
 
 class DriftKind(StrEnum):
-    """What is not as expected: values, or the thing is another one, gone, or there again."""
+    """What is not as expected: values, the thing is another one, others' things are in it."""
 
     CHANGED = "changed"
     RECREATED = "recreated"
+    OCCUPIED = "occupied"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +120,10 @@ class Reached(StrEnum):
 class Basis:
     """What an inverse is judged by: E and G of its effect.
 
-    `marked` are cells that a stranger is known to have written in between. `unread` are resources
-    whose state before the call is not known, of which there is no E and no G. `identity` has the
-    cells that tell a thing from another one under its key.
+    `marked` are cells that a stranger is known to have written in between, `ours` resources that
+    may lie in one that the inverse removes. `unread` are resources whose state before the call is
+    not known, of which there is no E and no G. `identity` has the cells that tell a thing from
+    another one under its key.
     """
 
     expected: State
@@ -121,33 +132,12 @@ class Basis:
     unread: tuple[ResourceKey, ...] = ()
     marked: frozenset[Cell] = frozenset()
     identity: frozenset[Cell] = frozenset()
+    ours: frozenset[ResourceKey] = frozenset()
 
     @property
     def writes(self) -> frozenset[Cell]:
         """W: the cells that the inverse is to write."""
         return differing(self.expected, self.goal)
-
-
-def canonical(value: Json) -> str:
-    """A value as text that is the same for equal JSON: members in order, 1.0 as 1."""
-    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def _plain(value: Json) -> Json:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, dict):
-        return {name: _plain(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return value
-
-
-def same(one: Json, other: Json) -> bool:
-    """Whether two values are equal as JSON: true is not 1, and 1.0 is."""
-    if isinstance(one, str) and isinstance(other, str):
-        return one == other
-    return canonical(one) == canonical(other)
 
 
 def differing(one: State, other: State) -> frozenset[Cell]:
@@ -162,10 +152,9 @@ def differing(one: State, other: State) -> frozenset[Cell]:
 def digest(state: State) -> str:
     """A name for a state: the same for equal ones; it gives no value away but to a guesser."""
     rows = sorted(
-        json.dumps([*_named(cell.resource), *cell.path, canonical(value)])
-        for cell, value in state.items()
+        canonical([*_named(cell.resource), list(cell.path), value]) for cell, value in state.items()
     )
-    return hashlib.sha256("\n".join(rows).encode()).hexdigest()
+    return hashlib.sha256(b"\n".join(rows)).hexdigest()
 
 
 def _named(resource: ResourceKey) -> list[Json]:
@@ -180,9 +169,9 @@ def cells(resource: ResourceKey, leaves: Leaves) -> dict[Cell, Json]:
 def state_of(seen: Seen) -> dict[Cell, Json]:
     """What was read, as one state. What was not readable is not in it."""
     state: dict[Cell, Json] = {}
-    for resource, leaves in seen.items():
-        if leaves is not None:
-            state.update(cells(resource, leaves))
+    for resource, sight in seen.items():
+        if isinstance(sight, Observation):
+            state.update(cells(resource, sight.leaves))
     return state
 
 
@@ -199,32 +188,39 @@ def expected_leaves(entries: Iterable[LedgerEntry], before: Leaves) -> dict[Leaf
     return leaves
 
 
-def strangers(entries: Sequence[LedgerEntry], before: Leaves) -> frozenset[LeafPath]:
-    """The leaves that are not as our writes left them, as read before a call of ours.
+def strange(
+    resource: ResourceKey, entries: Sequence[LedgerEntry], before: Leaves
+) -> LedgerEntry | None:
+    """What a stranger wrote since the last entry, as read before a call of ours; None: nothing.
 
-    Only leaves that we ever wrote are known; the others are compared by each effect's own E.
+    Only leaves that are in the ledger are known; of the others each effect has its own E.
     """
-    known: dict[LeafPath, Json] = {}
+    known = expected_leaves(entries, {})
     gone: set[LeafPath] = set()
     for entry in entries:
-        gone -= entry.wrote.keys()
         gone |= entry.removed
-        for path in entry.removed:
-            known.pop(path, None)
-        known.update(entry.wrote)
-    changed = {
-        path for path, value in known.items() if path not in before or not same(before[path], value)
+        gone -= entry.wrote.keys()
+    wrote = {
+        path: before[path]
+        for path in (known.keys() | gone) & before.keys()
+        if path in gone or not same(before[path], known[path])
     }
-    return frozenset(changed | (gone & before.keys()))
+    removed = frozenset(known.keys() - before.keys())
+    if not wrote and not removed:
+        return None
+    return LedgerEntry(resource, Source.STRANGER, wrote, removed)
 
 
 def writer(entries: Sequence[LedgerEntry], path: LeafPath, now: Leaves) -> LedgerEntry | None:
-    """The call of ours that left a leaf as it is now; None where somebody else did."""
+    """The write of ours that left a leaf as it is now; None where somebody else did."""
     for entry in reversed(entries):
-        if path in entry.wrote:
-            return entry if path in now and same(now[path], entry.wrote[path]) else None
-        if path in entry.removed:
-            return entry if path not in now else None
+        if path in entry.wrote or path in entry.removed:
+            as_left = (
+                path in now and same(now[path], entry.wrote[path])
+                if path in entry.wrote
+                else path not in now
+            )
+            return entry if as_left and entry.source is not Source.STRANGER else None
     return None
 
 
@@ -249,6 +245,7 @@ def basis(
     identity: set[Cell] = set()
     known: list[ResourceKey] = []
     unread: list[ResourceKey] = []
+    ours: set[ResourceKey] = set()
     for writing in (effect, *sorted(with_, key=lambda later: later.number)):
         for touch in writing.touches:
             resource = touch.resource
@@ -261,8 +258,9 @@ def basis(
                 goal.update(before)
                 expected.update(before)
             else:
-                ours = {cell: expected[cell] for cell in expected if cell.resource == resource}
-                marked |= differing(ours, before)
+                left = {cell: expected[cell] for cell in expected if cell.resource == resource}
+                marked |= differing(left, before)
+            ours.update(touch.children)
             for path in touch.removed:
                 expected.pop(Cell(resource, path), None)
             expected.update(cells(resource, touch.wrote))
@@ -272,7 +270,7 @@ def basis(
                 if path[:1] and path[0] in touch.identity
             )
         for entry in inverses(writing.id):
-            if entry.inverse and entry.resource in known:
+            if entry.source is Source.INVERSE and entry.resource in known:
                 for path in entry.removed:
                     expected.pop(Cell(entry.resource, path), None)
                 expected.update(cells(entry.resource, entry.wrote))
@@ -283,28 +281,49 @@ def basis(
         unread=tuple(dict.fromkeys(unread)),
         marked=frozenset(marked),
         identity=frozenset(identity),
+        ours=frozenset(ours | set(known)),
     )
 
 
-def judge(basis: Basis, now: State, *, narrow: bool) -> Verdict:
-    """Whether an inverse may be called, the world being `now` on the basis' resources."""
+def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:
+    """Whether an inverse may be called, the basis' resources being as just seen."""
+    now = state_of(seen)
     writes = basis.writes
     changed = differing(now, basis.expected)
     if not basis.unread and not differing(now, basis.goal) & writes:
         return Already()
-    other = frozenset(
-        cell for cell in changed & basis.identity if cell in now and cell in basis.expected
-    )
+    other = {cell for cell in changed & basis.identity if cell in now and cell in basis.expected}
     there, were = _present(now), _present(basis.expected)
     moved = {cell for cell in changed if (cell.resource in there) != (cell.resource in were)}
     in_the_way = (changed & writes) | other | moved | (basis.marked & differing(now, basis.goal))
     if not narrow:
         in_the_way |= changed
-    if not in_the_way:
+    foreign = _foreign(basis, seen)
+    if not in_the_way and not foreign:
         return Go(beside=changed)
     return Review(
-        kind=DriftKind.RECREATED if other else DriftKind.CHANGED,
-        values=tuple(_values(basis, now, cell) for cell in in_order(in_the_way)),
+        DriftKind.RECREATED if other else DriftKind.OCCUPIED if foreign else DriftKind.CHANGED,
+        tuple(_values(basis, now, cell) for cell in in_order(in_the_way)) + foreign,
+    )
+
+
+def _foreign(basis: Basis, seen: Seen) -> tuple[LeafValues, ...]:
+    """Others' things in what the inverse would remove, each as a leaf that nobody expected."""
+    kept = _present(basis.goal)
+    return tuple(
+        LeafValues(
+            Cell(resource, ("children", child.kind, *map(str, child.key))),
+            expected=None,
+            now=list(child.key),
+            goal=None,
+            is_expected=False,
+            is_now=True,
+            is_goal=False,
+        )
+        for resource in basis.resources
+        if resource not in kept and isinstance(sight := seen.get(resource), Observation)
+        for child in sight.children
+        if child not in basis.ours
     )
 
 
@@ -328,7 +347,7 @@ def in_order(some: Iterable[Cell]) -> list[Cell]:
     """Cells in an order that is the same everywhere."""
     return sorted(
         some,
-        key=lambda cell: (json.dumps(_named(cell.resource)), cell.path),
+        key=lambda cell: (canonical(_named(cell.resource)), cell.path),
     )
 
 
@@ -356,8 +375,7 @@ def put_back(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...
     return tuple(
         LedgerEntry(
             resource,
-            effect.id,
-            effect.session_id,
+            Source.INVERSE,
             wrote={
                 cell.path: basis.goal[cell]
                 for cell in reached
@@ -368,7 +386,8 @@ def put_back(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...
                 for cell in reached
                 if cell.resource == resource and cell not in basis.goal
             ),
-            inverse=True,
+            effect_id=effect.id,
+            session_id=effect.session_id,
         )
         for resource in basis.resources
         if any(cell.resource == resource for cell in reached)

@@ -117,7 +117,8 @@ class Touch:
 
     `before` is None where it could not be read. `wrote` has the values as they were after the
     call; a leaf that the call removed is in `removed`. `identity` names the parts of the state
-    that tell this thing from another one under the same key.
+    that tell this thing from another one under the same key; `children` is what lay in it after
+    the call.
     """
 
     resource: ResourceKey
@@ -125,6 +126,7 @@ class Touch:
     wrote: Leaves
     removed: frozenset[LeafPath] = frozenset()
     identity: frozenset[str] = frozenset()
+    children: tuple[ResourceKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +136,11 @@ class Effect:
     `number` counts a session's effects in the order of their intents. `case` names the case of
     the contract that the call fell under, `contract` the contract's own hash; `inverse` are the
     calls that would put things back, None where there are none or they are not known yet.
-    `explicit` are effects that this one needs, by its contract. `people` are those that it told or
-    touched, `subject` the name that they know it by; `residue` is the template of what it leaves,
-    `not_kept` what the inverse does not bring back. `hold_until`, `cancel_until` and `settles_at`
-    are in ms since the epoch. Of a `purged` one nothing is left to put back.
+    `explicit` are effects that this one needs, by its contract; `needs` are resources without which
+    its inverse cannot be made. `tells`: it told people, of whom `people` are those that are named;
+    `names` has what they may be shown of it (subject, date, amount). `residue` is the template of
+    what it leaves, `not_kept` what the inverse does not bring back. `hold_until`, `cancel_until`
+    and `settles_at` are in ms since the epoch. Of a `purged` one nothing is left to put back.
     """
 
     id: str
@@ -159,10 +162,12 @@ class Effect:
     touches: tuple[Touch, ...] = ()
     inside: tuple[ResourceKey, ...] = ()
     covers: tuple[ResourceKey, ...] = ()
+    needs: tuple[ResourceKey, ...] = ()
     explicit: tuple[str, ...] = ()
     narrow: bool = False
+    tells: bool = False
     people: tuple[str, ...] = ()
-    subject: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
     residue: str | None = None
     not_kept: tuple[str, ...] = ()
     at: int = 0

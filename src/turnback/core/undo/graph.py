@@ -68,7 +68,7 @@ def _edges(effects: Sequence[Effect]) -> Iterator[Edge]:
                 yield Edge(effect.id, needed, Because.EXPLICIT)
     yield from _data_flow(effects)
     yield from _same_resource(effects)
-    yield from _containment(effects)
+    yield from _places(effects)
 
 
 def _same_resource(effects: Sequence[Effect]) -> Iterator[Edge]:
@@ -104,12 +104,17 @@ def written(effect: Effect, resource: ResourceKey) -> frozenset[LeafPath] | None
     return frozenset(paths)
 
 
-def _containment(effects: Sequence[Effect]) -> Iterator[Edge]:
+def _places(effects: Sequence[Effect]) -> Iterator[Edge]:
     places: defaultdict[ResourceKey, list[Effect]] = defaultdict(list)
     for effect in effects:
         for touch in effect.touches:
             places[touch.resource].append(effect)
     for effect in effects:
+        for needed in effect.needs:
+            for other in places[needed]:
+                if other.id != effect.id:
+                    first, then = (effect, other) if earlier(other, effect) else (other, effect)
+                    yield Edge(first.id, then.id, Because.EXPLICIT)
         for place in effect.inside:
             for container in places[place]:
                 if container.id != effect.id and earlier(container, effect):

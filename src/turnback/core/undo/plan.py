@@ -54,7 +54,7 @@ class Member:
     contract: str | None
     case: int | None
     people: tuple[str, ...]
-    subject: str | None
+    names: tuple[tuple[str, str], ...]
     not_kept: tuple[str, ...]
     calls: int
     covered_by: str | None = None
@@ -311,7 +311,7 @@ def _member(effect: Effect, covered_by: str | None, *, now: int, asked: bool) ->
     assert effect.standing is not None
     verb = verb_of(effect, now=now)
     if covered_by is not None and verb is Verb.ACKNOWLEDGE:
-        verb = Verb.COMPENSATE if effect.people else Verb.REVERT
+        verb = Verb.COMPENSATE if effect.tells else Verb.REVERT
     calls = effect.cancel if verb is Verb.CANCEL else effect.inverse
     needs_calls = covered_by is None and verb is not Verb.ACKNOWLEDGE
     return Member(
@@ -326,7 +326,7 @@ def _member(effect: Effect, covered_by: str | None, *, now: int, asked: bool) ->
         contract=effect.contract,
         case=effect.case,
         people=effect.people,
-        subject=effect.subject,
+        names=tuple(sorted(effect.names.items())),
         not_kept=effect.not_kept,
         calls=len(calls or ()) if needs_calls else 0,
         covered_by=covered_by,

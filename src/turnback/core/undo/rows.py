@@ -61,6 +61,7 @@ class Reason(StrEnum):
     TOO_LATE = "too_late"
     DRIFT = "drift"
     RECREATED = "recreated"
+    OCCUPIED = "occupied"
     UNREADABLE = "unreadable"
     REFUSED = "refused"
     ATTEMPTS = "attempts"
@@ -228,7 +229,7 @@ class RunRow:
 class ResidueRow:
     """What an undo left of one effect: a template and what is put into it, no sentence.
 
-    `template` names it in `words`; `people`, `subject`, `tool` and `reason` are what the template
+    `template` names it in `words`; `people`, `names`, `tool` and `reason` are what the template
     speaks of. `since` and `settles_at` are in ms. `claims` are the leaves that it accounts for.
     """
 
@@ -238,7 +239,7 @@ class ResidueRow:
     template: str
     tool: str
     people: tuple[str, ...]
-    subject: str | None
+    names: tuple[tuple[str, str], ...]
     reason: Reason | None
     detail: str
     since: int
