@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import orjson
-
+from turnback.core.contracts.states import body
 from turnback.core.effects import Json
 
 KEY = "turnback/key"
@@ -42,17 +41,9 @@ class Reply:
         """What a contract's pointers read as the result.
 
         The JSON that the tool gave; without it the text as JSON, where it is an object or a list;
-        else the text.
+        else the text, as `{"text": …}`.
         """
-        if self.structured is not None:
-            return self.structured
-        if self.text.lstrip()[:1] in ("{", "["):
-            try:
-                found: Json = orjson.loads(self.text)
-            except orjson.JSONDecodeError:
-                return self.text
-            return found
-        return self.text
+        return body(self.text, self.structured)
 
 
 class Connection(Protocol):

@@ -119,6 +119,20 @@ def pointers(template: Template) -> Iterator[Pointer]:
             yield from pointers(part)
 
 
+def sources(template: Template) -> Iterator[Pointer]:
+    """The pointers whose values come to stand in the template: not those in `if` and `only`."""
+    if isinstance(template, dict):
+        form = next((name for name in ("$", "$1", "$parents") if name in template), None)
+        if form is not None:
+            yield compiled(template[form])
+        elif "$literal" not in template:
+            for part in template.values():
+                yield from sources(part)
+    elif isinstance(template, list):
+        for part in template:
+            yield from sources(part)
+
+
 def is_list(template: Template) -> bool:
     """Whether the template is a `{$: path}`: all values that it finds."""
     return isinstance(template, dict) and "$" in template
