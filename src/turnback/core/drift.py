@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -123,7 +123,7 @@ class Basis:
     `marked` are cells that a stranger is known to have written in between, `ours` resources that
     may lie in one that the inverse removes. `unread` are resources whose state before the call is
     not known, of which there is no E and no G. `identity` has the cells that tell a thing from
-    another one under its key.
+    another one under its key. `left_out` are cells that are none of this inverse's business.
     """
 
     expected: State
@@ -133,11 +133,26 @@ class Basis:
     marked: frozenset[Cell] = frozenset()
     identity: frozenset[Cell] = frozenset()
     ours: frozenset[ResourceKey] = frozenset()
+    left_out: frozenset[Cell] = frozenset()
 
     @property
     def writes(self) -> frozenset[Cell]:
         """W: the cells that the inverse is to write."""
         return differing(self.expected, self.goal)
+
+    def part(self, state: State) -> dict[Cell, Json]:
+        """What of a state is of these resources, and not left out."""
+        return {
+            cell: value
+            for cell, value in state.items()
+            if cell.resource in self.resources and cell not in self.left_out
+        }
+
+    def only(self, own: Basis) -> Basis:
+        """It with the resources of another one, and to be written what that one writes."""
+        others = self.writes - own.writes
+        part = replace(self, resources=own.resources, unread=own.unread, left_out=others)
+        return replace(part, expected=part.part(self.expected), goal=part.part(self.goal))
 
 
 def differing(one: State, other: State) -> frozenset[Cell]:
@@ -290,7 +305,8 @@ def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:
     now = state_of(seen)
     writes = basis.writes
     changed = differing(now, basis.expected)
-    if not basis.unread and not differing(now, basis.goal) & writes:
+    known = basis.resources and not basis.unread
+    if known and not differing(now, basis.goal) & writes:
         return Already()
     other = {cell for cell in changed & basis.identity if cell in now and cell in basis.expected}
     there, were = _present(now), _present(basis.expected)
@@ -357,14 +373,46 @@ def beside(basis: Basis, state: State) -> dict[Cell, Json]:
     return {cell: value for cell, value in state.items() if cell not in writes}
 
 
+class Progress(StrEnum):
+    """How far an inverse has come whose answer nobody has.
+
+    Each cell that it is to write is as before it, or at its goal; or a thing is gone for now, as
+    between the two calls of "delete it, make it again"; or a value is neither, and so a stranger's.
+    """
+
+    NONE = "none"
+    GOAL = "goal"
+    SOME = "some"
+    GONE = "gone"
+    FOREIGN = "foreign"
+
+
+def progress(basis: Basis, now: State, *, rest: str) -> Progress:
+    """What the world says of an inverse in doubt; `rest` is as of `verify`."""
+    part = basis.part(now)
+    to_do = differing(part, basis.goal) & basis.writes
+    done = differing(part, basis.expected) & basis.writes
+    gone = (_present(basis.expected) & _present(basis.goal)) - _present(part)
+    if any(cell.resource not in gone for cell in to_do & done):
+        return Progress.FOREIGN
+    if gone:
+        return Progress.GONE
+    if digest(beside(basis, part)) != rest:
+        return Progress.FOREIGN
+    if not to_do:
+        return Progress.GOAL
+    return Progress.SOME if done else Progress.NONE
+
+
 def verify(basis: Basis, now: State, *, seen: str, rest: str) -> Reached:
     """What an inverse has come to: N' is to be N with W at G.
 
     `seen` is the digest of N, `rest` that of N beside W, both as the last check read it.
     """
-    if digest(now) == seen:
+    part = basis.part(now)
+    if digest(part) == seen:
         return Reached.NOTHING
-    if differing(now, basis.goal) & basis.writes or digest(beside(basis, now)) != rest:
+    if differing(part, basis.goal) & basis.writes or digest(beside(basis, part)) != rest:
         return Reached.PART
     return Reached.GOAL
 
@@ -372,25 +420,32 @@ def verify(basis: Basis, now: State, *, seen: str, rest: str) -> Reached:
 def put_back(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...]:
     """What an inverse has written: the cells of W that are at G now, and no other value."""
     reached = basis.writes - differing(now, basis.goal)
+    return _entries(basis.resources, reached, basis.goal, effect)
+
+
+def offset(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...]:
+    """What a compensation has written: the cells of W that are other than before it.
+
+    It has no goal to be held to, so the reads that bracket it say what it wrote; W alone, so that
+    nothing beside it is taken for ours.
+    """
+    return _entries(basis.resources, basis.writes & differing(now, basis.expected), now, effect)
+
+
+def _entries(
+    resources: Iterable[ResourceKey], written: frozenset[Cell], values: State, effect: Effect
+) -> tuple[LedgerEntry, ...]:
     return tuple(
         LedgerEntry(
             resource,
             Source.INVERSE,
-            wrote={
-                cell.path: basis.goal[cell]
-                for cell in reached
-                if cell.resource == resource and cell in basis.goal
-            },
-            removed=frozenset(
-                cell.path
-                for cell in reached
-                if cell.resource == resource and cell not in basis.goal
-            ),
+            wrote={cell.path: values[cell] for cell in of_it if cell in values},
+            removed=frozenset(cell.path for cell in of_it if cell not in values),
             effect_id=effect.id,
             session_id=effect.session_id,
         )
-        for resource in basis.resources
-        if any(cell.resource == resource for cell in reached)
+        for resource in resources
+        if (of_it := [cell for cell in written if cell.resource == resource])
     )
 
 

@@ -186,11 +186,13 @@ def covers(cover: Effect, effect: Effect, *, now: int) -> bool:
     """
     if not earlier(cover, effect) or verb_of(cover, now=now) not in (Verb.REVERT, Verb.COMPENSATE):
         return False
+    if effect.state not in (CallState.DONE, CallState.FAILED_DIRTY):
+        return False
     if not effect.touches or any(touch.before is None for touch in effect.touches):
         return False
     if all(touch.resource in cover.covers for touch in effect.touches):
         return True
-    if verb_of(effect, now=now) is not Verb.ACKNOWLEDGE or effect.state is not CallState.DONE:
+    if verb_of(effect, now=now) is not Verb.ACKNOWLEDGE:
         return False
     return all(_writes_over(cover, touch.resource, effect) for touch in effect.touches)
 

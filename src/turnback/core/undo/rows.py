@@ -79,12 +79,14 @@ class Reason(StrEnum):
 class CallPhase(StrEnum):
     """What is known of one call of an inverse. `INTENT` never means that it did not happen.
 
-    `NOT_APPLIED` is known by a definite answer and a read-back: only then does the round rise.
+    `DEFERRED` is an answer that says not now. `NOT_APPLIED` is known by a definite answer and a
+    read-back: only then does the round of the next run rise.
     """
 
     INTENT = "intent"
     APPLIED = "applied"
     NOT_SENT = "not_sent"
+    DEFERRED = "deferred"
     NOT_APPLIED = "not_applied"
     UNKNOWN = "unknown"
 
@@ -167,7 +169,8 @@ class CompensationRow:
     `covered_by` names puts this one back as well. `because` is the effect that `reason`
     speaks of; `detail` what a tool answered, cut. `seen` and `rest` are digests of what the last
     check read: all of it, and what lies beside the leaves to be put back. `wait_until` is in ms
-    since the epoch, `attempts` counts sendings in this run.
+    since the epoch, `attempts` counts sendings in this run, `reads_failed` readings in a row that
+    came to nothing. `confirmed` is the vendor's word for a cancel.
     """
 
     run_id: str
@@ -185,13 +188,14 @@ class CompensationRow:
     seen: str | None = None
     rest: str | None = None
     wait_until: int | None = None
+    confirmed: bool | None = None
     values: tuple[LeafValues, ...] = ()
     claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompensationCallRow:
-    """One call of an inverse, `n` its ordinal; `round` is part of its key (undo.md 2).
+    """One call of an inverse, `n` its ordinal from 1; `round` is part of its key (undo.md 2).
 
     `first_sent_at` is when this round's first attempt was begun, in ms.
     """

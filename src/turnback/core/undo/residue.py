@@ -1,0 +1,133 @@
+"""What an undo leaves of an effect: which template says it, whom it concerns, which leaves.
+
+A residue is facts and the name of a template; the sentences are in `words`, made when somebody with
+the right reads them. It claims every leaf that differs, or may (undo.md 6).
+"""
+
+from __future__ import annotations
+
+from turnback.core import drift
+from turnback.core.effects import Effect, Verb
+from turnback.core.undo.rows import (
+    Claim,
+    CompensationRow,
+    CompensationState,
+    Fix,
+    Reason,
+    ResidueRow,
+)
+
+TEMPLATE_OF_STATE = {
+    CompensationState.COMPENSATED: "compensated",
+    CompensationState.CANCELLED: "cancelled_left",
+    CompensationState.NEEDS_YOU: "needs_you",
+    CompensationState.NEEDS_REVIEW: "needs_review",
+    CompensationState.IN_DOUBT: "in_doubt",
+    CompensationState.PARTLY: "partly",
+    CompensationState.BLOCKED: "blocked",
+    CompensationState.FAILED: "failed",
+    CompensationState.NOOP_INVERSE: "noop_inverse",
+    CompensationState.NOT_STARTED: "not_started",
+}
+"""What is said of an end where the contract has no word of its own for it."""
+
+TEMPLATE_OF_REASON = {
+    Reason.PURGED: "purged",
+    Reason.TOO_LATE: "too_late",
+    Reason.FORWARD_IN_DOUBT: "forward_in_doubt",
+    Reason.RECREATED: "recreated",
+    Reason.OCCUPIED: "occupied",
+    Reason.UNCHECKED: "unchecked",
+}
+"""What is said for a reason that needs words of its own."""
+
+FIX_OF_STATE = {
+    CompensationState.COMPENSATED: Fix.PEOPLE,
+    CompensationState.CANCELLED: Fix.YOU,
+    CompensationState.NEEDS_YOU: Fix.YOU,
+    CompensationState.NEEDS_REVIEW: Fix.YOU,
+    CompensationState.IN_DOUBT: Fix.YOU,
+    CompensationState.PARTLY: Fix.YOU,
+    CompensationState.BLOCKED: Fix.LATER_UNDO,
+    CompensationState.FAILED: Fix.LATER_UNDO,
+    CompensationState.NOOP_INVERSE: Fix.ADMINISTRATOR,
+    CompensationState.NOT_STARTED: Fix.LATER_UNDO,
+}
+
+
+def of(effect: Effect, row: CompensationRow) -> ResidueRow | None:
+    """What is left of an effect whose compensation has ended; None where nothing is."""
+    state = row.state
+    if state is CompensationState.REVERTED:
+        return None
+    if state is CompensationState.CANCELLED and not row.claims:
+        return None
+    return ResidueRow(
+        run_id=row.run_id,
+        effect_id=effect.id,
+        verb=Verb.ACKNOWLEDGE if state is CompensationState.NEEDS_YOU else row.verb,
+        template=_template(effect, row),
+        tool=f"{effect.connection}.{effect.tool}",
+        people=effect.people,
+        names=tuple(sorted(effect.names.items())),
+        reason=row.reason,
+        detail=row.detail,
+        since=effect.at,
+        settles_at=effect.settles_at,
+        fix=_fix(effect, state),
+        claims=row.claims,
+        values=row.values,
+    )
+
+
+def _template(effect: Effect, row: CompensationRow) -> str:
+    if row.reason in TEMPLATE_OF_REASON:
+        return TEMPLATE_OF_REASON[row.reason]
+    own = effect.residue if row.state in _SAID_BY_CONTRACTS else None
+    if own is not None:
+        return own
+    if row.state is CompensationState.NEEDS_YOU and effect.contract is None:
+        return "undeclared"
+    if row.state is CompensationState.NEEDS_YOU and effect.tells:
+        return "told"
+    return TEMPLATE_OF_STATE[row.state]
+
+
+_SAID_BY_CONTRACTS = (CompensationState.COMPENSATED, CompensationState.NEEDS_YOU)
+
+
+def _fix(effect: Effect, state: CompensationState) -> Fix:
+    if state is CompensationState.NEEDS_YOU and effect.tells:
+        return Fix.PEOPLE
+    if state is CompensationState.COMPENSATED and not effect.tells:
+        return Fix.NOBODY
+    return FIX_OF_STATE[state]
+
+
+def claims(
+    basis: drift.Basis,
+    state: CompensationState,
+    *,
+    world: drift.State | None,
+    strayed: frozenset[drift.Cell] = frozenset(),
+) -> tuple[Claim, ...]:
+    """The leaves of an effect that differ from what they were before it, or may.
+
+    `world` is what was read of them last; without it all that the effect wrote may differ. A
+    resource that was never read is claimed as a whole. `strayed` are leaves beside them that are
+    no longer as our writes left them, after an inverse of ours.
+    """
+    if state is CompensationState.REVERTED:
+        return ()
+    if state is CompensationState.CANCELLED and world is None:
+        return ()
+    left = basis.writes
+    theirs: frozenset[drift.Cell] = frozenset()
+    if world is not None:
+        left = (left & drift.differing(world, basis.goal)) | strayed
+        theirs = left & drift.differing(world, basis.expected)
+    whole = () if state is CompensationState.CANCELLED else basis.unread
+    return (
+        *(Claim(resource, ()) for resource in whole),
+        *(Claim(cell.resource, cell.path, cell in theirs) for cell in drift.in_order(left)),
+    )
