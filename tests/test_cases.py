@@ -1,6 +1,7 @@
 """What has been reported of such systems, by number, and that a test keeps each of them out.
 
-A test says which it is about by `@pytest.mark.case(16)`, of forks by `@pytest.mark.lineage(16)`.
+A test says which it is about by `@pytest.mark.case(16)`, of forks by `@pytest.mark.lineage(16)`, of
+effects outside by `@pytest.mark.undo(16)`.
 """
 
 from __future__ import annotations
@@ -83,7 +84,55 @@ LINEAGE = {
     25: "a session that is not in memory is forked from PostgreSQL",
 }
 
-OF = {"case": CASES, "lineage": LINEAGE}
+UNDO = {
+    1: "an inverse waits for the one that it needs, whichever is newer",
+    2: "what a dependent's failed inverse stands on is blocked, not removed",
+    3: "a folder with a person's file in it stays, and needs review",
+    4: "a cycle of contracts makes no call and is named",
+    5: "what a later turn uses is undone with it, or refused",
+    6: "the removal of a channel covers its members; the message is residue; nothing twice",
+    7: "what is gone for good is tried once, and its dependents stop",
+    8: "what is unavailable three times is tried again with one key, and takes effect once",
+    9: "an error in the body of a success is a failure",
+    10: "a success that changed nothing is a noop_inverse",
+    11: "an inverse whose reply is lost is looked up or read back, not made twice",
+    12: "without keys and without a read-back a lost reply is in doubt, and not tried blindly",
+    13: "credentials revoked in between: failed with the reason, the rest can be tried later",
+    14: "a field that a person changed is left, both values shown",
+    15: "of another field theirs is kept and ours put back",
+    16: "what is already back needs no call, counts as reverted, and names nobody",
+    17: "what a person deleted: an inverse delete is done already, an inverse update is reviewed",
+    18: "what was deleted and made again under the same id is not deleted",
+    19: "what the agent wrote twice comes back to the first value without false drift",
+    20: "what a person wrote between the agent's two writes is found",
+    21: "a time of change that moved alone is no drift",
+    22: "a double click is one run with one id",
+    23: "a click after the end gets the same report and makes no call",
+    24: "a toggle that was applied before a crash is not flipped twice",
+    25: "an undo during a call is refused; stopped, the call is known or in doubt, then planned",
+    26: "a prompt during an undo is refused",
+    27: "a process that was stopped past its lease sends nothing more",
+    28: "twelve effects and a cap of five: five calls at most, the rest is residue",
+    29: "attempts count against the budget",
+    30: "an undeclared tool is irreversible and never offered as revert",
+    31: "what is declared clean and notifies is refused at registration",
+    32: "a read that changes read-flags is found by the check",
+    33: "a call that failed cleanly has no compensation and no residue",
+    34: "a tool result that says to undo everything undoes nothing",
+    35: "a stranger's click is refused, and no plan is leaked",
+    36: "a turn that waits for approval waits after a restart, and stop ends it",
+    37: "of two people who decide at once one wins and the other is told",
+    38: "an inverse of two calls, killed between them, goes on and does nothing twice",
+    39: "of two sessions on one record the second's write stands when the first is undone",
+    40: "a person's edit between two inverses of one run is kept",
+    41: "an old client that reverts a turn with effects is told which remain",
+    42: "after a partial undo the next prompt's model knows what stands",
+    43: "redo after an undo: the canvas is back, the effects are listed, nothing is run",
+    44: "who may not run a fork's parent is told who can, and no value",
+    45: "a tool that changed since its contract is irreversible",
+}
+
+OF = {"case": CASES, "lineage": LINEAGE, "undo": UNDO}
 """The cases that each mark names."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import get_args
 
-from jsonpath_rfc9535.selectors import IndexSelector, NameSelector
+from jsonpath_rfc9535.selectors import IndexSelector
 
 from turnback.core.contracts import conditions
 from turnback.core.contracts.model import (
@@ -21,7 +21,7 @@ from turnback.core.contracts.model import (
     Template,
     Touches,
 )
-from turnback.core.contracts.pointers import Pointer, Root
+from turnback.core.contracts.pointers import Pointer, Root, steps
 from turnback.core.contracts.templates import is_list, pointers, sources
 from turnback.core.effects import EffectClass
 from turnback.core.errors import ContractRefused
@@ -426,15 +426,8 @@ def _befores(contract: Contract, where: str, templates: Iterable[Template]) -> I
 
 def _before_part(pointer: Pointer) -> tuple[str, str] | None:
     """The kind and the part that a `$.before.KIND[…].PART` names."""
-    names = [
-        segment.selectors[0].name
-        if len(segment.selectors) == 1 and isinstance(segment.selectors[0], NameSelector)
-        else None
-        for segment in pointer.query.segments[:4]
-    ]
-    if len(names) < 4 or names[0] != "before" or names[1] is None or names[3] is None:
-        return None
-    return names[1], names[3]
+    root, kind, _, part = steps(pointer.query, 4)
+    return (kind, part) if root == "before" and kind is not None and part is not None else None
 
 
 def _counts_from_the_end(pointer: Pointer) -> bool:

@@ -26,6 +26,7 @@ from jsonpath_rfc9535.filter_expressions import (
 )
 from jsonpath_rfc9535.function_extensions import Match, Search
 from jsonpath_rfc9535.function_extensions._pattern import map_re
+from jsonpath_rfc9535.segments import JSONPathChildSegment
 from jsonpath_rfc9535.selectors import FilterSelector, NameSelector
 
 from turnback.core.contracts.equality import canonical
@@ -154,19 +155,27 @@ _UNION = regex.compile(r"\$\['before'\]\['(?<kind>[^']+)'\]\[\*\]\['(?<part>[^']
 
 def _read(text: str, query: JSONPathQuery) -> tuple[str, str | None]:
     """The root that a path begins with, and the member below it."""
-    names = [
-        segment.selectors[0].name
-        if len(segment.selectors) == 1 and isinstance(segment.selectors[0], NameSelector)
-        else None
-        for segment in query.segments[:2]
-    ]
-    if not names or names[0] not in ROOTS or ".." in str(query.segments[0]):
+    names = steps(query, 2)
+    if names[0] not in ROOTS:
         raise ContractRefused(
             f"The pointer `{shown(text)}` begins at none of "
             + ", ".join(f"`$.{root}`" for root in get_args(Root))
             + ": begin it with one of them"
         )
-    return names[0], names[1] if len(names) > 1 else None
+    return str(names[0]), names[1]
+
+
+def steps(query: JSONPathQuery, count: int) -> list[str | None]:
+    """The names of a path's first steps; None for one that is not a single name, or not there."""
+    names = [
+        segment.selectors[0].name
+        if isinstance(segment, JSONPathChildSegment)
+        and len(segment.selectors) == 1
+        and isinstance(segment.selectors[0], NameSelector)
+        else None
+        for segment in query.segments[:count]
+    ]
+    return names + [None] * (count - len(names))
 
 
 # -- bounds
