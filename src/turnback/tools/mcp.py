@@ -131,9 +131,10 @@ class McpConnection:
                     self._why = mcp_session.failed(self.name, session.life.failed)
             except ToolServerFailed as error:
                 self._why = error
-            except Exception as error:
-                self._why = mcp_session.failed(self.name, "its connection broke")
-                log.warning("tool server broke", connection=self.name, exc_info=error)
+            except Exception as error:  # the library's, of tasks that it ends by closing streams
+                if self._session is None or not self._session.life.ended.is_set():
+                    self._why = mcp_session.failed(self.name, "its connection broke")
+                    log.warning("tool server broke", connection=self.name, exc_info=error)
             finally:
                 self._session = None
             if loop.time() - began > self._limits.restart_delay_max:

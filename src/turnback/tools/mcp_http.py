@@ -6,7 +6,7 @@ of the whole connection. Here every request has an answer that says whether the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import httpx2
 import orjson
@@ -32,15 +32,11 @@ _BEFORE_SENDING = (
 
 
 class Answers(httpx2.AsyncBaseTransport):
-    """Sends requests; a POST that fails is answered by a JSON-RPC error that says how.
+    """Sends requests; a POST that fails is answered by a JSON-RPC error that says how."""
 
-    `on_gone` is called when the server no longer knows the session.
-    """
-
-    def __init__(self, limits: ToolLimits, on_gone: Callable[[str], None]) -> None:
+    def __init__(self, limits: ToolLimits) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
         self._limits = limits
-        self._on_gone = on_gone
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it."""
@@ -75,7 +71,6 @@ class Answers(httpx2.AsyncBaseTransport):
         finally:
             await response.aclose()
         if status == 404 and "mcp-session-id" in request.headers:
-            self._on_gone("it no longer knows the session")
             return _answer(SESSION_GONE, "it no longer knows the session")
         if status == 429:
             return _answer(NOT_SENT, "it takes no more calls for now (429)")
@@ -115,12 +110,10 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._inner.aclose()
 
 
-def client(
-    server: McpServer, limits: ToolLimits, on_gone: Callable[[str], None]
-) -> httpx2.AsyncClient:
+def client(server: McpServer, limits: ToolLimits) -> httpx2.AsyncClient:
     """The HTTP client for one server, with its headers."""
     return httpx2.AsyncClient(
-        transport=Answers(limits, on_gone),
+        transport=Answers(limits),
         headers={name: value.get_secret_value() for name, value in server.headers.items()},
         timeout=httpx2.Timeout(limits.start_timeout, read=limits.idle_timeout),
     )

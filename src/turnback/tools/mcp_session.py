@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -135,6 +135,7 @@ class Session:
                     said(self.name, error.message), connection=self.name, reason="unreachable"
                 )
             case mcp_http.SESSION_GONE:
+                self.life.fail(error.message)
                 raise NotSent(said(self.name, error.message), connection=self.name, reason="down")
             case mcp_http.REPLY_LOST:
                 raise self._lost(error.message, "no_reply")
@@ -194,7 +195,7 @@ async def opened(
         return
     assert server.url is not None
     life = Ending()
-    async with mcp_http.client(server, limits, life.fail) as http:
+    async with mcp_http.client(server, limits) as http:
         transport = streamable_http_client(
             server.url, http_client=http, max_sse_event_size=limits.max_message
         )
@@ -221,7 +222,9 @@ async def _entered(
     try:
         yield Session(name, client.session, life, limits)
     finally:
-        await client.__aexit__(None, None, None)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.end_timeout):
+                await client.__aexit__(None, None, None)
 
 
 def _why(error: BaseException) -> str:
