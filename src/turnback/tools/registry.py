@@ -275,8 +275,15 @@ def _bounded(contract: Contract, listed: Listed) -> Contract:
 def _together(tools: dict[str, Tool]) -> dict[str, Tool]:
     """The tools of one server, those undeclared whose contracts do not go with the others'."""
     contracts = {name: tool.contract for name, tool in tools.items() if tool.version is not None}
+    found = list(checks.server_contradictions(contracts, tools=tools))
+    for name, contract in contracts.items():
+        for other in sorted(checks.called(contract) & tools.keys()):
+            if tools[other].disabled:
+                found.append((name, f"it calls `{other}`, which is disabled"))
+            elif tools[other].pinned is Pinned.CHANGED:
+                found.append((name, f"it calls `{other}`, which has changed since: look at that"))
     wrong: dict[str, str] = {}
-    for name, reason in checks.server_contradictions(contracts, tools=tools):
+    for name, reason in found:
         wrong.setdefault(name, f"The contract of `{name}`: {reason}")
     return {
         name: replace(tool, contract=UNDECLARED, version=None, why=wrong[name])

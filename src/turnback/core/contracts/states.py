@@ -225,7 +225,7 @@ def _literal(resource: Resource, key: ResourceKey) -> dict[str, Any]:
 
 
 def _error_text(answer: Json) -> str:
-    return orjson.dumps(answer).decode(errors="replace")
+    return canonical(answer).decode(errors="replace")
 
 
 def _texts(value: Json) -> Iterator[str]:
