@@ -16,6 +16,7 @@ from processes import eventually
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from turnback.core.contracts.model import Key
 from turnback.core.errors import Lost, NotSent, ToolServerFailed
 from turnback.settings import McpServer, Settings
 from turnback.tools.limits import ToolLimits
@@ -131,7 +132,12 @@ async def test_a_server_at_an_address_is_listed_and_called_with_its_headers(old:
         reply = await connection.call("act", {"n": 7}, timeout=5)
         assert reply.structured == {"n": 7}
         assert manners.headers["authorization"] == "Bearer x"
+        assert "idempotency-key" not in manners.headers
+        keyed = Key(header="Idempotency-Key", honoured=60)
+        await connection.call("act", {"n": 7}, timeout=5, key="f:1", where=keyed)
+        assert manners.headers["idempotency-key"] == "f:1"
         wrong = await connection.call("act", {"n": "seven"}, timeout=5)
+        assert "idempotency-key" not in manners.headers
         assert wrong.is_error
 
 

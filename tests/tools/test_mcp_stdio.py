@@ -12,6 +12,7 @@ import pytest
 from processes import eventually
 from tool_servers import alive, served_elsewhere, server
 
+from turnback.core.contracts.model import Key
 from turnback.core.errors import Lost, NotSent, ToolServerFailed
 from turnback.settings import McpServer, Settings
 from turnback.tools.limits import ToolLimits
@@ -29,7 +30,7 @@ async def test_a_tool_is_named_with_its_schema_hints_and_meta(good: McpConnectio
     assert act.name == "act"
     assert act.description == "Does something."
     assert act.schema["properties"] == {"how": {"type": "string"}}
-    assert act.annotations == {"read_only_hint": False}
+    assert act.annotations == {"readOnlyHint": False}
     assert act.meta == {"turnback/contract": {"contract": 1}}
 
 
@@ -39,6 +40,9 @@ async def test_a_call_brings_its_arguments_and_key_and_has_its_reply(good: McpCo
     assert reply.text == "done"
     assert reply.structured == {"args": {"n": [1, {"deep": None}]}, "key": "f:1"}
     assert (await good.call("act", {}, timeout=5)).structured == {"args": {}, "key": None}
+    named = Key(arg="idempotency_key", honoured=60)
+    keyed = await good.call("act", {}, timeout=5, key="f:2", where=named)
+    assert keyed.structured == {"args": {"idempotency_key": "f:2"}, "key": None}
     assert (await good.call("act", {"how": "json"}, timeout=5)).document == {"in": "text"}
 
 

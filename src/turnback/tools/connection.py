@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from turnback.core.contracts.states import body
+from turnback.core.contracts import states
+from turnback.core.contracts.model import Key
 from turnback.core.effects import Json
 
-KEY = "turnback/key"
-"""Where a call's idempotency key goes: a member of its `_meta`, for servers that honour one."""
+KEY = Key(meta="turnback/key", honoured=1)
+"""Where a call's idempotency key goes when no contract says where: into its `_meta`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,8 @@ class Reply:
 
     @property
     def document(self) -> Json:
-        """What a contract's pointers read as the result.
-
-        The JSON that the tool gave; without it the text as JSON, where it is an object or a list;
-        else the text, as `{"text": …}`.
-        """
-        return body(self.text, self.structured)
+        """What a contract's pointers read as the result."""
+        return states.body(self.text, self.structured)
 
 
 class Connection(Protocol):
@@ -71,10 +68,11 @@ class Connection(Protocol):
         *,
         timeout: float,  # noqa: ASYNC109 - running out is `Lost`, no cancellation
         key: str | None = None,
+        where: Key = KEY,
     ) -> Reply:
         """Call a tool once, and wait `timeout` seconds for its reply.
 
-        `key` is passed on as the call's idempotency key, for tools that honour one. Raises
+        `key` is the call's idempotency key, and goes `where` the tool's contract says. Raises
         `NotSent` where the call surely did not reach the tool, and `Lost` where it was sent and no
         reply came that can be used; an error that the tool answers is a `Reply`.
         """

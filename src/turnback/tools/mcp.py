@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from turnback.core.contracts.model import Key
 from turnback.core.effects import Json
 from turnback.core.errors import Lost, NotSent, ToolServerFailed
 from turnback.settings import McpServer
-from turnback.tools.connection import Listed, Reply
+from turnback.tools.connection import KEY, Listed, Reply
 from turnback.tools.limits import ToolLimits
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ class McpConnection:
         *,
         timeout: float,  # noqa: ASYNC109 - running out is `Lost`, no cancellation
         key: str | None = None,
+        where: Key = KEY,
     ) -> Reply:
         """Call a tool once, as `Connection` says."""
         try:
@@ -80,7 +82,7 @@ class McpConnection:
         except ToolServerFailed as error:
             raise NotSent(error.message, connection=self.name, reason="down") from None
         try:
-            return await session.call(tool, args, seconds=timeout, key=key)
+            return await session.call(tool, args, seconds=timeout, key=key, where=where)
         except Lost as error:
             if error.data["reason"] == "timeout" and self._asking is None:
                 self._asking = asyncio.create_task(self._ask(session))

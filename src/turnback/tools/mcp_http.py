@@ -6,7 +6,9 @@ of the whole connection. Here every request has an answer that says whether the 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from types import MappingProxyType
 
 import httpx2
 import orjson
@@ -21,6 +23,9 @@ REPLY_LOST = -38_002
 SESSION_GONE = -38_003
 REFUSED = -38_004
 """Codes of our own in place of a server's: outside of what JSON-RPC and MCP keep for themselves."""
+
+headers: ContextVar[Mapping[str, str]] = ContextVar("headers", default=MappingProxyType({}))
+"""Headers of the one call that a task makes; the library hands its context on to the request."""
 
 _BEFORE_SENDING = (
     httpx2.ConnectError,
@@ -40,6 +45,7 @@ class Answers(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it."""
+        request.headers.update(headers.get())
         if request.method != "POST":
             return self._bounded(await self._inner.handle_async_request(request))
         try:

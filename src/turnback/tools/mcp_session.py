@@ -22,11 +22,12 @@ from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter, ValidationError
 
 from turnback import __version__
+from turnback.core.contracts.model import Key
 from turnback.core.effects import Json
 from turnback.core.errors import Lost, NotSent, ToolServerFailed
 from turnback.settings import McpServer
 from turnback.tools import mcp_http
-from turnback.tools.connection import KEY, Listed, Reply
+from turnback.tools.connection import Listed, Reply
 from turnback.tools.limits import ToolLimits
 from turnback.tools.mcp_stdio import Program, program
 
@@ -99,15 +100,24 @@ class Session:
         raise failed(self.name, "the list of its tools has too many pages")
 
     async def call(
-        self, tool: str, args: Mapping[str, Json], *, seconds: float, key: str | None
+        self, tool: str, args: Mapping[str, Json], *, seconds: float, key: str | None, where: Key
     ) -> Reply:
         """Call a tool once. Raises `NotSent` and `Lost`, as `Connection.call` says."""
+        arguments, meta, headers = dict(args), {}, {}
+        if key is not None:
+            if where.arg is not None:
+                arguments[where.arg] = key
+            elif where.meta is not None:
+                meta[where.meta] = key
+            elif where.header is not None:
+                headers[where.header] = key
         params = types.CallToolRequestParams.model_validate(
-            {"name": tool, "arguments": dict(args), "_meta": {KEY: key} if key else None}
+            {"name": tool, "arguments": arguments, "_meta": meta or None}
         )
         if self.life.ended.is_set():
             raise NotSent(said(self.name, self.life.failed), connection=self.name, reason="down")
         self.life.heard()
+        token = mcp_http.headers.set(headers)
         try:
             async with asyncio.timeout(seconds):
                 result = await self._session.send_request(
@@ -122,6 +132,7 @@ class Session:
         except anyio.ClosedResourceError:
             raise self._lost(self.life.failed or "the connection is closed", "died") from None
         finally:
+            mcp_http.headers.reset(token)
             self.life.heard()
         if isinstance(result, types.InputRequiredResult):
             return Reply(True, "The tool asks for input from a person, which it cannot have here.")
@@ -266,7 +277,11 @@ def said(name: str, reason: str) -> str:
 
 
 def _listed(tool: types.Tool) -> Listed:
-    hints = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
+    hints = (
+        tool.annotations.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if tool.annotations
+        else {}
+    )
     return Listed(
         tool.name, tool.description or "", tool.input_schema, hints, dict(tool.meta or {})
     )
