@@ -407,14 +407,12 @@ def progress(basis: Basis, now: State, *, rest: str) -> Progress:
 def verify(basis: Basis, now: State, *, seen: str, rest: str) -> Reached:
     """What an inverse has come to: N' is to be N with W at G.
 
-    `seen` is the digest of N, `rest` that of N beside W, both as the last check read it.
+    `seen` is the digest of N as it was read last, `rest` that of N beside W.
     """
     part = basis.part(now)
-    if digest(part) == seen:
-        return Reached.NOTHING
-    if differing(part, basis.goal) & basis.writes or digest(beside(basis, part)) != rest:
-        return Reached.PART
-    return Reached.GOAL
+    if not differing(part, basis.goal) & basis.writes and digest(beside(basis, part)) == rest:
+        return Reached.GOAL
+    return Reached.NOTHING if digest(part) == seen else Reached.PART
 
 
 def put_back(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...]:

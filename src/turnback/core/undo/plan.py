@@ -338,9 +338,20 @@ def _member(effect: Effect, covered_by: str | None, *, now: int, asked: bool) ->
 
 
 def begin(
-    plan: Plan, *, run_id: str, plan_id: str, session_id: str, generation: int, now: int
+    plan: Plan,
+    *,
+    run_id: str,
+    plan_id: str,
+    session_id: str,
+    generation: int,
+    now: int,
+    earlier: Mapping[str, CompensationRow] | None = None,
 ) -> tuple[RunRow, tuple[CompensationRow, ...]]:
-    """The rows that a run of this plan begins with."""
+    """The rows that a run of this plan begins with; `earlier` has an effect's row of its last run.
+
+    `now` is in ms; `generation` counts the runs that went on with the same effects, from 1.
+    """
+    rows = earlier or {}
     run = RunRow(
         id=run_id,
         plan_id=plan_id,
@@ -362,6 +373,7 @@ def begin(
                 if edge.then == member.effect_id
             ),
             covered_by=member.covered_by,
+            left_as=rows[member.effect_id].seen if member.effect_id in rows else None,
         )
         for position, member in enumerate(plan.members)
     )

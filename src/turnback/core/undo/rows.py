@@ -167,8 +167,9 @@ class CompensationRow:
 
     `position` is its place in the order; `waits_for` are those that end before it starts. What
     `covered_by` names puts this one back as well. `because` is the effect that `reason`
-    speaks of; `detail` what a tool answered, cut. `seen` and `rest` are digests of what the last
-    check read: all of it, and what lies beside the leaves to be put back. `wait_until` is in ms
+    speaks of; `detail` what a tool answered, cut. `seen` and `rest` are digests: of what was read
+    last, and of what lay beside the leaves to be put back when it was checked; `left_as` is how an
+    earlier run left it. `wait_until` is in ms
     since the epoch, `attempts` counts sendings in this run, `reads_failed` readings in a row that
     came to nothing. `confirmed` is the vendor's word for a cancel.
     """
@@ -187,6 +188,7 @@ class CompensationRow:
     reads_failed: int = 0
     seen: str | None = None
     rest: str | None = None
+    left_as: str | None = None
     wait_until: int | None = None
     confirmed: bool | None = None
     values: tuple[LeafValues, ...] = ()

@@ -377,11 +377,6 @@ class Run:
         resources = self._whole(row).resources
         if self._ready == effect.id or not resources:
             return self._send(row, self._next_call(row), now)
-        left = len(self.calls_of(row)) - self._begins_at(row) + 1
-        looks = 2 * max(1, len(resources))
-        if not row.attempts and not self._affords(calls=left, reads=looks):
-            self._end(row, CompensationState.NOT_STARTED, Reason.BUDGET)
-            return None
         return self._read(row, Why.CHECK, resources, now)
 
     def _settle(self, row: CompensationRow) -> Action | None:
@@ -471,8 +466,11 @@ class Run:
             return Reason.ATTEMPTS
         if now >= self.row.started_at + self.row.budget.run_ms:
             return Reason.DEADLINE
-        looks = max(1, len(self._whole(row).resources))
-        return None if self._affords(calls=1, reads=looks) else Reason.BUDGET
+        # An inverse is begun only where all of it, and the look at it afterwards, can be paid.
+        left = len(self.calls_of(row)) - n + 1
+        looks = left * max(1, len(self._whole(row).resources))
+        calls = 1 if self._sent(row) else left
+        return None if self._affords(calls=calls, reads=looks) else Reason.BUDGET
 
     def _round(self, effect_id: str, n: int, now: int) -> tuple[int, int]:
         """The round of a call's next attempt, and when that round began.
@@ -552,8 +550,8 @@ class Run:
         n = self._next_call(row)
         if n is not None and n > 1 and self._ready != row.effect_id:
             resources = self._verified(row).resources
-            if resources and not self.calls_of(row)[n - 1].key_ms:
-                # Without a key, only what was there right before it can tell whether it acted.
+            if resources:
+                # Only what was there right before a call can tell whether it acted.
                 return self._read(row, Why.BETWEEN, resources, now)
         return self._send(row, n, now)
 
@@ -605,7 +603,10 @@ class Run:
         if row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
             return
-        if isinstance(verdict, drift.Review):
+        own = self._verified(row)
+        part = own.part(state)
+        half_way = self._begins_at(row) > 1 and row.left_as == drift.digest(part)
+        if isinstance(verdict, drift.Review) and not half_way:
             self._end(
                 row,
                 CompensationState.NEEDS_REVIEW,
@@ -614,11 +615,12 @@ class Run:
                 values=verdict.values,
             )
             return
-        own = self._verified(row)
+        # Of a thing that is gone until the next call, what lay beside is what our writes left.
+        whole = own.expected if half_way and not part else part
         self._write(
             row,
-            seen=drift.digest(own.part(state)),
-            rest=drift.digest(drift.beside(own, own.part(state))),
+            seen=drift.digest(part),
+            rest=drift.digest(drift.beside(own, whole)),
         )
         self._ready = effect.id
 
@@ -702,7 +704,7 @@ class Run:
         assert row.rest is not None
         reached = drift.verify(own, state, seen=row.seen, rest=row.rest)
         back = drift.put_back(own, state, effect)
-        if reached is drift.Reached.NOTHING:
+        if reached is drift.Reached.NOTHING and not self._half_way(row, own, state):
             for call in self._sent(row):
                 self._write_call(call, phase=CallPhase.NOT_APPLIED)
             self._nothing(row, state, refused=refused)
@@ -728,15 +730,23 @@ class Run:
                 row, CompensationState.COMPENSATED, Reason.UNCHECKED, world=state, ledger=back
             )
         else:
-            reason = Reason.REFUSED if refused else None
+            if reached is drift.Reached.NOTHING:
+                self._write_call(self._sent(row)[-1], phase=CallPhase.NOT_APPLIED)
+            row = self._write(row, seen=drift.digest(own.part(state)))
             self._end(
                 row,
                 CompensationState.PARTLY,
-                reason,
+                Reason.REFUSED if refused else None,
                 world=state,
                 ledger=back,
                 strayed=frozenset(drift.differing(own.part(state), own.expected)),
             )
+
+    def _half_way(self, row: CompensationRow, own: drift.Basis, state: drift.State) -> bool:
+        """Whether an earlier call of the same inverse has changed something."""
+        assert row.rest is not None
+        begun = self._begins_at(row) > 1 or len(self._sent(row)) > 1
+        return begun and drift.progress(own, state, rest=row.rest) is not drift.Progress.NONE
 
     def _nothing(self, row: CompensationRow, state: drift.State, *, refused: bool) -> None:
         """Read back, and nothing has changed."""
