@@ -184,6 +184,16 @@ class Settings(BaseSettings):
     """
     tools_file: Path | None = None
     """A YAML file with more of them, under `mcp_servers`."""
+    contracts_dir: Path | None = None
+    """The folder of the overlays: contracts for the tools of MCP servers, in YAML. It is refused if
+    a configured tool server could write to it.
+    """
+    tool_modules: tuple[str, ...] = ()
+    """Python modules whose functions that are marked with `@tool` are tools; a JSON list of them."""
+    disabled_server_tools: frozenset[str] = frozenset()
+    """Tools, as `connection.tool`, or `connection.*` for all of one, that no model is offered and
+    none can call; a JSON list of them.
+    """
     demo: bool | None = None
     """Whether the demo world is there: a mailbox, a calendar, contacts, payments and a chat that
     are nobody's. Unset, it is there as long as no MCP server is configured.

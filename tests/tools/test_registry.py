@@ -97,7 +97,7 @@ def test_a_tool_that_is_disabled_is_no_inverse_and_no_read() -> None:
 
 
 def stated(given: Contract, **annotations: bool) -> Listed:
-    return listed(annotations=annotations, meta={META_KEY: dumped(given)})
+    return listed(annotations=annotations, meta={META_KEY: {"contract": 1, **dumped(given)}})
 
 
 NOTE = parse(
@@ -158,12 +158,17 @@ def test_a_tools_own_contract_calls_tools_of_its_own_server_alone() -> None:
 
 
 def test_a_contract_of_its_own_that_contradicts_itself_makes_a_tool_irreversible() -> None:
-    wrong = {**dumped(NOTE), "notifies": ["all"]}
+    wrong = {"contract": 1, **dumped(NOTE), "notifies": ["all"]}
     tool = registered(Registry(), listed(meta={META_KEY: wrong}), READ, trusted=True)
     assert tool.contract is UNDECLARED
     assert "notifies people" in str(tool.why)
-    garbage = registered(Registry(), listed(meta={META_KEY: "code()"}), READ, trusted=True)
-    assert garbage.contract is UNDECLARED
+
+
+@pytest.mark.parametrize("given", ["code()", [], {}, {"contract": 2}, {"contract": 1, "a": {}}])
+def test_what_is_no_contract_in_meta_makes_a_tool_irreversible(given: Any) -> None:
+    tool = registered(Registry(), listed(meta={META_KEY: given}), READ, trusted=True)
+    assert (tool.contract, tool.front) == (UNDECLARED, Front.META)
+    assert "files.write_file" in str(tool.why)
 
 
 def test_hints_only_make_a_tool_stricter() -> None:

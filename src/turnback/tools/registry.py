@@ -11,10 +11,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import ConfigDict
 
 from turnback.core.contracts import checks, choose, version
-from turnback.core.contracts.model import UNDECLARED, Contract, parse
+from turnback.core.contracts.model import UNDECLARED, Contract, Part, parse, parse_as
 from turnback.core.effects import EffectClass, worst
 from turnback.core.errors import ContractRefused
 from turnback.tools.connection import Listed
@@ -43,6 +45,18 @@ class Pinned(StrEnum):
     SAME = "same"
     NEW = "new"
     CHANGED = "changed"
+
+
+class Stated(Part):
+    """A contract that a tool states of itself: `contract: 1` and the parts of the model."""
+
+    model_config = ConfigDict(extra="allow")
+
+    contract: Literal[1]
+
+    def of(self, name: str) -> Contract:
+        """The contract; raises `ContractRefused`."""
+        return parse(self.__pydantic_extra__ or {}, of=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,8 +234,9 @@ class Registry:
                     " `trust_contracts`, or write an overlay"
                 ),
             )
+        of = f"{connection}.{listed.name}"
         try:
-            contract = parse(stated, of=f"{connection}.{listed.name}")
+            contract = parse_as(Stated, stated, of=of).of(of)
         except ContractRefused as error:
             return None, Front.META, error.message
         return _hinted(_bounded(contract, listed), listed), Front.META, None

@@ -1,0 +1,149 @@
+"""All tools from outside as one: connections, and the registry kept up with what they list."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+import structlog
+
+from turnback.core.errors import SettingsInvalid, ToolServerFailed
+from turnback.settings import Settings
+from turnback.tools import overlays, servers
+from turnback.tools.connection import Connection
+from turnback.tools.decorator import PythonConnection, connections_of
+from turnback.tools.overlays import Overlays
+from turnback.tools.registry import Pinned, Registry, Tool
+
+log = structlog.get_logger()
+
+
+class Pins(Protocol):
+    """Where pins are kept."""
+
+    async def all(self) -> Mapping[tuple[str, str], frozenset[str]]:
+        """The pins by connection and tool."""
+
+    async def first(self, seen: Iterable[tuple[str, str, str]]) -> None:
+        """Pin tools that have no pin yet as they are."""
+
+
+class Catalog:
+    """The connections by name, and the registry of their tools.
+
+    `failing` has the connections that could not be listed, and why.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        connections: Mapping[str, Connection],
+        *,
+        trusted: frozenset[str],
+        pins: Pins,
+    ) -> None:
+        self.registry = registry
+        self.connections = connections
+        self.failing: dict[str, ToolServerFailed] = {}
+        self._trusted = trusted
+        self._pins = pins
+        self._listed: dict[str, int] = {}
+        self._refreshing = asyncio.Lock()
+
+    async def refresh(self) -> None:
+        """List anew what may have changed; costs nothing where nothing has.
+
+        A connection that cannot be listed keeps the tools that it had: a call of one is then
+        `NotSent`, which says more than that there is no such tool.
+        """
+        async with self._refreshing:
+            await asyncio.gather(
+                *(
+                    self._list(name, connection)
+                    for name, connection in self.connections.items()
+                    if self._listed.get(name) != connection.generation
+                )
+            )
+
+    async def _list(self, name: str, connection: Connection) -> None:
+        generation = connection.generation
+        try:
+            listed = await connection.tools()
+        except ToolServerFailed as error:
+            self.failing[name] = error
+            return
+        own = connection.contracts if isinstance(connection, PythonConnection) else None
+        tools = self.registry.put(name, listed, trusted=name in self._trusted, contracts=own)
+        await self._pins.first(
+            (name, tool.name, tool.pin) for tool in tools if tool.pinned is Pinned.NEW
+        )
+        for tool in tools:
+            if tool.front is not None and tool.version is None:
+                log.warning("tool without its contract", tool=tool.shown, reason=tool.why)
+        self.failing.pop(name, None)
+        self._listed[name] = generation
+
+    def get(self, connection: str, name: str) -> tuple[Connection, Tool] | None:
+        """A tool and its connection."""
+        tool = self.registry.get(connection, name)
+        return None if tool is None else (self.connections[connection], tool)
+
+
+def configured_overlays(settings: Settings) -> Overlays:
+    """The overlays of the settings' folder.
+
+    Raises `ContractRefused` for one that cannot be used, and for a folder that a configured tool
+    server can write to; `SettingsInvalid`.
+    """
+    if settings.contracts_dir is None:
+        return {}
+    overlays.guard(settings.contracts_dir, servers.configured(settings))
+    return overlays.load(settings.contracts_dir)
+
+
+def python_connections(settings: Settings) -> list[PythonConnection]:
+    """The connections of the settings' modules; raises `ContractRefused`, `SettingsInvalid`."""
+    modules = []
+    for name in settings.tool_modules:
+        try:
+            modules.append(importlib.import_module(name))
+        except ImportError as error:
+            raise SettingsInvalid(
+                f"`TURNBACK_TOOL_MODULES` names `{name}`, which cannot be imported: {error}"
+            ) from None
+    return connections_of(modules)
+
+
+@asynccontextmanager
+async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
+    """The catalog of the settings, its servers running, until left; nothing is listed yet.
+
+    Raises `ContractRefused`, `SettingsInvalid`, `DatabaseUnavailable`.
+    """
+    given = configured_overlays(settings)
+    python = {connection.name: connection for connection in python_connections(settings)}
+    configured = servers.configured(settings)
+    for name in python.keys() & configured.keys():
+        raise SettingsInvalid(f"`{name}` is a tool server and a connection in Python: rename one")
+    registry = Registry(
+        overlays={name: server.contracts for name, server in given.items()},
+        pins={**await pins.all(), **stated_pins(given)},
+        disabled=settings.disabled_server_tools,
+    )
+    async with servers.running(settings) as running:
+        yield Catalog(
+            registry,
+            {**running, **python},
+            trusted=frozenset(n for n, server in configured.items() if server.trust_contracts),
+            pins=pins,
+        )
+
+
+def stated_pins(given: Overlays) -> Mapping[tuple[str, str], frozenset[str]]:
+    """The pins that overlays state; for those tools no others count."""
+    return {
+        (name, tool): pins for name, server in given.items() for tool, pins in server.pins.items()
+    }
