@@ -189,7 +189,7 @@ class Settings(BaseSettings):
     a configured tool server could write to it.
     """
     tool_modules: tuple[str, ...] = ()
-    """Python modules whose functions that are marked with `@tool` are tools; a JSON list of them."""
+    """Python modules whose functions marked with `@tool` are tools; a JSON list of them."""
     disabled_server_tools: frozenset[str] = frozenset()
     """Tools, as `connection.tool`, or `connection.*` for all of one, that no model is offered and
     none can call; a JSON list of them.
