@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from turnback.core.contracts import choose
 from turnback.core.contracts.builder import args, before, key, now
+from turnback.core.contracts.model import Key
 from turnback.core.effects import EffectClass
 from turnback.core.errors import ContractRefused, Lost
 from turnback.tools.connection import Reply
@@ -24,6 +25,7 @@ class Contact(BaseModel):
 
 
 BOOK: dict[str, str] = {"c1": "12"}
+NOTES: list[str | None] = []
 
 CONTACT = {
     "key": ["id"],
@@ -61,6 +63,7 @@ def get_contact(id: str) -> Contact:
 async def set_phone(id: str, phone: str, *, note: str | None = None) -> dict[str, str]:
     """Set a contact's phone."""
     BOOK[id] = phone
+    NOTES.append(note)
     return {"id": id}
 
 
@@ -135,6 +138,16 @@ async def test_wrong_arguments_are_an_error_and_nothing_is_run(
     reply = await call(python, name, **given)
     assert reply.is_error
     assert BOOK == {"c1": "12"}
+
+
+async def test_a_key_goes_into_the_argument_that_its_contract_names(
+    python: PythonConnection, shell: PythonConnection
+) -> None:
+    where = Key(arg="note", honoured=60)
+    given = {"id": "c1", "phone": "12"}
+    assert not (await python.call("set_phone", given, timeout=5, key="f:1", where=where)).is_error
+    assert NOTES == ["f:1"]
+    assert await shell.call("say", {}, timeout=5, key="f:1") == Reply(False, "")
 
 
 async def test_one_that_does_not_answer_in_time_is_lost(shell: PythonConnection) -> None:

@@ -27,11 +27,11 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from turnback.core.contracts.checks import check, refuse, server_contradictions
-from turnback.core.contracts.model import Contract, parse
+from turnback.core.contracts.model import Contract, Key, parse
 from turnback.core.effects import Json
 from turnback.core.errors import ContractRefused, Lost
 from turnback.core.values import shown
-from turnback.tools.connection import Listed, Reply
+from turnback.tools.connection import KEY, Listed, Reply
 
 CONNECTION = "python"
 """The connection of tools that name no other."""
@@ -126,13 +126,15 @@ class PythonConnection:
         *,
         timeout: float,  # noqa: ASYNC109 - running out is `Lost`, no cancellation
         key: str | None = None,
+        where: Key = KEY,
     ) -> Reply:
-        """Call a tool once, as `Connection` says; a key goes where its contract puts it."""
+        """Call a tool once, as `Connection` says; a key goes into an argument, or nowhere."""
         made = self._tools.get(tool)
         if made is None:
             return Reply(True, f"There is no tool `{shown(tool)}`")
+        keyed = {where.arg: key} if key is not None and where.arg is not None else {}
         try:
-            given = made.arguments.model_validate(dict(args))
+            given = made.arguments.model_validate({**args, **keyed})
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))
