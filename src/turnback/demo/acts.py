@@ -145,21 +145,20 @@ def withdraw_invitation(world: World, args: Args) -> Fields:
 # -- the mailbox
 
 
-def _mail(world: World, id_: str) -> Fields:
-    mail = there(world, "email", id_)
-    if mail["status"] == "scheduled" and mail["send_at"] <= world.now() * 1000:
-        mail["status"] = "sent"
-        world.put("email", id_, mail)
-        _deliver(world, mail["to"], "a mail", mail["subject"])
-    return mail
+def send_due(world: World) -> None:
+    """Send the scheduled mails whose time has come; done before anything else is."""
+    for id_, mail in world.all("email").items():
+        if mail["status"] == "scheduled" and mail["send_at"] <= world.now() * 1000:
+            world.put("email", id_, {**mail, "status": "sent"})
+            _deliver(world, mail["to"], "a mail", mail["subject"])
 
 
 def get_email(world: World, args: Args) -> Fields:
-    return {"id": args["id"], **_mail(world, args["id"])}
+    return {"id": args["id"], **there(world, "email", args["id"])}
 
 
 def list_emails(world: World, args: Args) -> Fields:
-    return {"emails": [{"id": i, **_mail(world, i)} for i in world.all("email")]}
+    return {"emails": [{"id": i, **it} for i, it in world.all("email").items()]}
 
 
 def send_email(world: World, args: Args) -> Fields:
@@ -176,7 +175,7 @@ def schedule_email(world: World, args: Args) -> Fields:
 
 
 def cancel_email(world: World, args: Args) -> Fields:
-    if _mail(world, args["id"])["status"] != "scheduled":
+    if there(world, "email", args["id"])["status"] != "scheduled":
         raise Refused("It is sent already")
     world.remove("email", args["id"])
     return {"id": args["id"], "status": "cancelled"}

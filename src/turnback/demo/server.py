@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from turnback.demo.acts import Refused
+from turnback.demo.acts import Refused, send_due
 from turnback.demo.tools import LONGEST, TOOLS, DemoTool
 from turnback.demo.world import World
 
@@ -72,6 +72,8 @@ def call(tool: DemoTool, args: dict[str, Any], key: str | None, world: World) ->
     """What a tool answers; under a key that was seen, what it answered then."""
     try:
         _check(tool, args)
+        with world.change():
+            send_due(world)
         with world.change():
             asked = json.dumps([tool.name, args], sort_keys=True)
             done = world.replied(key, asked) if key else None

@@ -232,7 +232,7 @@ class DemoTool:
                 "additionalProperties": False,
             },
             "annotations": {"readOnlyHint": contract is READ, "openWorldHint": False},
-            "_meta": {"turnback/contract": {**touching, **contract}},
+            "_meta": {"turnback/contract": {"contract": 1, **touching, **contract}},
         }
 
 
