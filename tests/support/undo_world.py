@@ -7,7 +7,7 @@ product's, and a test looks at the world that they leave.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -107,7 +107,7 @@ class World:
     unreadable: dict[ResourceKey, str] = field(default_factory=dict)
     answers: dict[str, str | None] = field(default_factory=dict)
     original: dict[ResourceKey, dict[LeafPath, Json]] = field(default_factory=dict)
-    theirs: dict[Cell, Json | None] = field(default_factory=dict)
+    written: list[tuple[str | None, dict[Cell, Json | None]]] = field(default_factory=list)
     late: dict[Cell, Json | None] = field(default_factory=dict)
     born: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -134,23 +134,25 @@ class World:
             for path, value in leaves.items()
         }
 
-    def expected(self) -> State:
-        """The world as an undo is to leave it: what a stranger wrote last, else as before."""
+    def expected(self, undone: Collection[str]) -> State:
+        """The world as it would be had these effects never been; what a stranger wrote stays."""
         state = {
             Cell(key, path): value
             for key, leaves in self.original.items()
             for path, value in leaves.items()
         }
-        for cell, value in self.theirs.items():
-            if value is None:
-                state.pop(cell, None)
-            else:
-                state[cell] = value
+        for effect_id, wrote in self.written:
+            if effect_id is None or effect_id not in undone:
+                for cell, value in wrote.items():
+                    if value is None:
+                        state.pop(cell, None)
+                    else:
+                        state[cell] = value
         return state
 
-    def differing(self) -> set[Cell]:
-        """The leaves that are not as an undo is to leave them."""
-        now, expected = self.state(), self.expected()
+    def differing(self, undone: Collection[str]) -> set[Cell]:
+        """The leaves that are not as an undo of these effects is to leave them."""
+        now, expected = self.state(), self.expected(undone)
         return {
             cell for cell in now.keys() | expected.keys() if now.get(cell) != expected.get(cell)
         }
@@ -169,10 +171,10 @@ class World:
             if not there and key.kind == "ticket":
                 wrote[("made",)] = next(self.born)
             there.update({path: value for path, value in wrote.items() if value is not None})
-        for path, value in wrote.items():
-            self.theirs[Cell(key, path)] = value
-            if late:
-                self.late[Cell(key, path)] = value
+        cells = {Cell(key, path): value for path, value in wrote.items()}
+        self.written.append((None, cells))
+        if late:
+            self.late.update(cells)
 
     def stranger_again(self, key: ResourceKey, leaves: Mapping[str, Json]) -> None:
         """Somebody else removes a thing and makes another one under its key."""
@@ -321,6 +323,11 @@ class Agent:
             **more,
         )
         self.effects[effect.id] = effect
+        wrote: dict[Cell, Json | None] = {}
+        for touch in effect.touches:
+            wrote.update({Cell(touch.resource, path): None for path in touch.removed})
+            wrote.update({Cell(touch.resource, path): v for path, v in touch.wrote.items()})
+        self.world.written.append((effect.id, wrote))
         if state is CallState.DONE:
             self._log(effect)
         return effect
@@ -523,6 +530,10 @@ class Store:
 
     def state(self, effect: Effect) -> CompensationState:
         return self.compensations[effect.id].state
+
+    @property
+    def members(self) -> frozenset[str]:
+        return frozenset(member.effect_id for member in self.plan.members)
 
 
 @dataclass

@@ -69,7 +69,7 @@ def ended(store: Store, *effects: Effect) -> list[CompensationState]:
 
 def assert_clean(store: Store, world: World) -> None:
     assert store.run.outcome is Outcome.FULLY_REVERTED
-    assert world.differing() == set()
+    assert world.differing(set(store.effects())) == set()
     assert not store.residues
 
 
@@ -87,7 +87,7 @@ def test_an_inverse_that_needs_another_waits_for_it_though_a_third_is_newer(
     fifth = agent.set(BERT, "phone", "B", explicit=(third.id,))
     sixth = agent.create(CARL, {"phone": "C"})
     order: list[str] = []
-    undo(
+    store = undo(
         world,
         agent,
         before=lambda action: order.append(action.effect_id) if isinstance(action, Read) else None,
@@ -95,7 +95,7 @@ def test_an_inverse_that_needs_another_waits_for_it_though_a_third_is_newer(
     assert order.index(sixth.id) < order.index(fifth.id)
     last_of_fifth = len(order) - 1 - order[::-1].index(fifth.id)
     assert last_of_fifth < order.index(third.id)
-    assert not world.differing()
+    assert not world.differing(store.members)
 
 
 @pytest.mark.undo(1)
@@ -196,7 +196,7 @@ def test_one_removal_covers_a_membership_and_the_message_is_residue(
     assert sent(world).count("delete_tree") == 1
     assert list(store.residues) == [message.id]
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
-    assert not world.differing()
+    assert not world.differing(store.members)
 
 
 def test_a_cover_that_does_not_cover_is_found_out(world: World, agent: Agent) -> None:
@@ -291,7 +291,7 @@ def test_an_inverse_that_wrote_something_else_is_partly_and_claims_it(
     store = undo(world, agent, faults={(effect.id, 1): fault})
     assert ended(store, effect) == [S.PARTLY]
     claimed = {Cell(claim.resource, claim.path) for claim in store.residues[effect.id].claims}
-    assert world.differing() <= claimed
+    assert world.differing(store.members) <= claimed
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
 
 
@@ -559,7 +559,7 @@ def test_an_inverse_of_two_calls_is_gone_on_with_wherever_it_was_cut_off(
         assert_clean(store, world)
     else:
         assert store.run.outcome is not Outcome.NOT_REVERTED
-        assert (store.run.outcome is Outcome.FULLY_REVERTED) == (not world.differing())
+        assert (store.run.outcome is Outcome.FULLY_REVERTED) == (not world.differing(store.members))
 
 
 def test_another_run_goes_on_where_an_inverse_of_two_calls_failed(
@@ -819,7 +819,7 @@ def test_a_refund_is_a_compensation_and_leaves_residue(world: World, agent: Agen
     assert store.effects()[charge.id].standing is Standing.COMPENSATED
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
     claimed = {Cell(claim.resource, claim.path) for claim in store.residues[charge.id].claims}
-    assert claimed == world.differing()
+    assert claimed == world.differing(store.members)
 
 
 def test_a_compensation_that_was_not_found_to_work_is_not_called_one(

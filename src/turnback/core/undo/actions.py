@@ -106,7 +106,8 @@ class HeldTaken:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was read. `passes` is the contract's test of the compensation, None without one.
+    """What was read. `passes` is the contract's test of the compensation, None without one or when
+    what it looks at is not known.
 
     `for_good`: what could not be read will not be readable by waiting (no right to it any more).
     """

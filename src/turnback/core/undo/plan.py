@@ -244,8 +244,7 @@ def make_plan(
     included = set(missing) if with_dependents else set()
     members = [effect for effect in ours if effect.id in chosen | included]
     cover = _cover(members, now=now)
-    edges = _undo_edges(edges, {effect.id for effect in members}, cover)
-    ordered, cycle = order(members, edges)
+    edges, ordered, cycle = _ordered(members, edges, cover)
     by_id = {effect.id: effect for effect in members}
     sequence = [by_id[id_] for id_ in ordered] + [
         effect for effect in by_age(members) if effect.id not in set(ordered)
@@ -280,12 +279,30 @@ def _within_sessions(edges: Iterable[Edge], effects: Iterable[Effect]) -> list[E
     return [edge for edge in edges if session[edge.first] == session[edge.then]]
 
 
+def _ordered(
+    members: Sequence[Effect], needs: Sequence[Edge], cover: dict[str, str]
+) -> tuple[tuple[Edge, ...], tuple[str, ...], Cycle]:
+    """The edges, order and cycle of an undo; of `cover`, what closes a cycle is taken out."""
+    ids = {effect.id for effect in members}
+    while True:
+        edges = _undo_edges(needs, ids, cover)
+        ordered, cycle = order(members, edges)
+        closing = [id_ for id_ in cycle if id_ in cover]
+        if not closing:
+            return edges, ordered, cycle
+        for id_ in closing:
+            del cover[id_]
+
+
 def _cover(members: Sequence[Effect], *, now: int) -> dict[str, str]:
-    """By effect, the member that puts it back too; one that does is not itself put back so."""
+    """By effect, the newest member before it that puts it back too, and is not put back so itself.
+
+    The newest, since what came between is taken back before an older one is.
+    """
     found: dict[str, str] = {}
     aged = by_age(members)
     for at, effect in enumerate(aged):
-        for older in aged[:at]:
+        for older in reversed(aged[:at]):
             if older.id not in found and covers(older, effect, now=now):
                 found[effect.id] = older.id
                 break

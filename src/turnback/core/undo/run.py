@@ -665,7 +665,7 @@ class Run:
         several = len(self.calls_of(row)) > 1
         progress = drift.progress(own, state, rest=row.rest)
         gone = progress is drift.Progress.GONE
-        if progress is drift.Progress.GOAL:
+        if progress is drift.Progress.GOAL or (event.passes and not several):
             for sent in self._sent(row):
                 self._write_call(sent, phase=CallPhase.APPLIED)
             self._write(row, state=CompensationState.VERIFYING)
@@ -677,6 +677,12 @@ class Run:
                 self._end(row, CompensationState.IN_DOUBT, Reason.LOST, world=state)
                 return
             self._ready = row.effect_id
+        elif row.verb is not Verb.REVERT:
+            # It has no goal that would tell its own writing from a stranger's.
+            if last.phase is CallPhase.UNKNOWN and self._honoured(last, call, now):
+                self._ready = row.effect_id
+            else:
+                self._end(row, CompensationState.IN_DOUBT, Reason.LOST, world=state)
         elif progress is drift.Progress.FOREIGN or (gone and not several):
             self._foreign(row, event, state)
         elif self._honoured(last, call, now):

@@ -1,0 +1,271 @@
+"""Whatever an agent did, whoever else wrote, whatever failed: what a run says of the world is true.
+
+Random histories, strangers before, between and during, faults of every kind, crashes at any moment.
+Nothing is asserted on the way, only on the world and the report at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from undo_world import HOUR, Agent, Fault, Runner, Store, World, planned, thing
+
+from turnback.core.effects import Verb
+from turnback.core.undo.actions import Action, Read, Settle, Wait
+from turnback.core.undo.budget import Budget
+from turnback.core.undo.rows import CompensationState, Outcome, Policy
+
+IDS = ["anna", "bert", "carl"]
+LEAVES = ["phone", "mail", "note"]
+
+ids = st.sampled_from(IDS)
+names = st.sampled_from(LEAVES)
+values = st.sampled_from(["p", "q", "r"])
+states = st.dictionaries(names, values, min_size=1)
+
+ACTS = st.one_of(
+    st.tuples(st.just("set"), ids, names, values),
+    st.tuples(st.just("replace"), ids, states),
+    st.tuples(st.just("remake"), ids, states),
+    st.tuples(st.just("create"), ids, states),
+    st.tuples(st.just("delete"), ids),
+    st.tuples(st.just("set_for_good"), ids, names, values),
+    st.tuples(st.just("tell")),
+    st.tuples(st.just("charge")),
+)
+STRANGE = st.one_of(
+    st.tuples(
+        st.just("edit"), ids, st.dictionaries(names, st.sampled_from(["x", "y"]), min_size=1)
+    ),
+    st.tuples(st.just("remove"), ids),
+    st.tuples(st.just("again"), ids, st.dictionaries(names, st.just("z"), min_size=1)),
+)
+
+
+@dataclass(frozen=True)
+class Story:
+    """A history, and all that happens to its undo."""
+
+    acts: tuple[Any, ...]
+    late: tuple[Any, ...] = ()
+    during: tuple[tuple[int, Any], ...] = ()
+    faults: tuple[tuple[int, int, Fault], ...] = ()
+    key_ms: int = HOUR
+    policy: Policy = Policy.INDEPENDENT
+    budget: int | None = None
+    asked: frozenset[int] | None = None
+    world: World = field(default_factory=World, compare=False)
+
+
+@st.composite
+def stories(draw: Callable[..., Any], *, strangers: bool = True, faults: bool = True) -> Story:
+    between = st.one_of(ACTS, ACTS, ACTS, STRANGE) if strangers else ACTS
+    acts = draw(st.lists(between, min_size=1, max_size=8))
+    some = st.lists(STRANGE, max_size=2) if strangers else st.just([])
+    moments = st.tuples(st.integers(0, 12), STRANGE)
+    wrong = st.tuples(st.integers(1, 8), st.integers(1, 2), st.sampled_from(list(Fault)))
+    return Story(
+        acts=tuple(acts),
+        late=tuple(draw(some)),
+        during=tuple(draw(st.lists(moments, max_size=2))) if strangers else (),
+        faults=tuple(draw(st.lists(wrong, max_size=3))) if faults else (),
+        key_ms=draw(st.sampled_from([0, HOUR])),
+        policy=draw(st.sampled_from(list(Policy))),
+        budget=draw(st.one_of(st.none(), st.integers(0, 6))),
+        asked=draw(st.one_of(st.none(), st.frozensets(st.integers(1, 8), min_size=1, max_size=3))),
+    )
+
+
+def live(story: Story) -> tuple[World, Agent]:
+    """The world after the agent and the strangers of a story."""
+    world = World()
+    for id_ in IDS[:2]:
+        world.things[thing(id_)] = {("phone",): "p", ("mail",): "q"}
+    world.begin()
+    agent = Agent(world, key_ms=story.key_ms)
+    for at, act in enumerate(story.acts):
+        agent.turn = f"turn-{at}"
+        match act:
+            case ("set" | "set_for_good" as name, id_, leaf, value):
+                if thing(id_) in world.things:
+                    getattr(agent, name)(thing(id_), leaf, value)
+            case ("replace" | "remake" | "create" as name, id_, leaves):
+                getattr(agent, name)(thing(id_), leaves)
+            case ("delete", id_):
+                agent.delete(thing(id_))
+            case ("tell",):
+                agent.tell("someone")
+            case ("charge",):
+                agent.charge(f"charge-{at}")
+            case _:
+                strange(world, act, late=False)
+    for act in story.late:
+        strange(world, act)
+    return world, agent
+
+
+def strange(world: World, act: Any, *, late: bool = True) -> None:
+    match act:
+        case ("edit", id_, leaves):
+            if thing(id_) in world.things:
+                world.stranger(thing(id_), leaves, late=late)
+        case ("remove", id_):
+            world.stranger(thing(id_), None, late=late)
+        case ("again", id_, leaves):
+            world.stranger(thing(id_), None, late=late)
+            world.stranger(thing(id_), leaves, late=late)
+
+
+def carried_out(story: Story, *, crash_at: frozenset[int] = frozenset()) -> tuple[World, Store]:
+    """A story's end; the plan takes in what depends on what is asked."""
+    world, agent = live(story)
+    asked = None
+    if story.asked is not None:
+        asked = [f"session-1-e{n}" for n in story.asked]
+    budget = None
+    if story.budget is not None:
+        budget = Budget(calls=story.budget, reads=200, tokens=0, run_ms=HOUR)
+    store = planned(agent, asked=asked, policy=story.policy, budget=budget, with_dependents=True)
+    assert store.plan.runnable
+    during = dict(story.during)
+    seen = iter(range(10_000))
+
+    def come(action: Action) -> None:
+        if isinstance(action, Read | Wait | Settle) and (at := next(seen)) in during:
+            strange(world, during[at])
+
+    faults = {(f"session-1-e{number}", n): fault for number, n, fault in story.faults}
+    runner = Runner(world, store, faults=faults, before=come, crash_at=crash_at)
+    return world, runner.carry_out()
+
+
+def assert_true(world: World, store: Store) -> None:
+    """What the run said is what the world shows."""
+    left = world.differing(store.members)
+    claimed = {
+        (claim.resource, claim.path)
+        for residue in store.residues.values()
+        for claim in residue.claims
+    }
+    unclaimed = {
+        cell
+        for cell in left
+        if (cell.resource, cell.path) not in claimed and (cell.resource, ()) not in claimed
+    }
+    assert not unclaimed, "a leaf that differs, and no residue claims it"
+    if store.run.outcome is Outcome.FULLY_REVERTED:
+        assert not left
+        assert not store.residues
+        assert not any(
+            member.verb is Verb.ACKNOWLEDGE and store.effects()[member.effect_id].tells
+            for member in store.plan.members
+        )
+    if store.run.outcome is Outcome.NOT_REVERTED:
+        assert not world.acted
+    overwritten = {cell for cell, value in world.late.items() if world.state().get(cell) != value}
+    assert not overwritten, "a stranger's leaf was overwritten"
+    assert len(world.calls) == store.run.spent.calls <= store.run.budget.calls
+    assert not any(("twice",) in leaves for leaves in world.things.values())
+    before = list(world.calls), deepcopy(world.things), dict(store.compensations)
+    Runner(world, store).carry_out()
+    assert (world.calls, world.things, store.compensations) == before
+    for row in store.compensations.values():
+        ended = row.state not in (CompensationState.PENDING, CompensationState.CHECKING)
+        assert ended
+
+
+FEW = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+)
+MANY = settings(FEW, max_examples=5_000)
+
+
+@FEW
+@given(stories())
+def test_no_report_is_cleaner_than_the_world(story: Story) -> None:
+    assert_true(*carried_out(story))
+
+
+@pytest.mark.soak
+@MANY
+@given(stories())
+def test_no_report_is_cleaner_than_the_world_at_length(story: Story) -> None:
+    assert_true(*carried_out(story))
+
+
+@FEW
+@given(stories(strangers=False, faults=False))
+def test_undisturbed_all_that_has_a_way_back_goes_back(story: Story) -> None:
+    world, store = carried_out(story)
+    assert_true(world, store)
+    if store.run.budget.calls > 2 * len(store.plan.members):
+        for member in store.plan.members:
+            state = store.compensations[member.effect_id].state
+            if member.verb is Verb.REVERT:
+                assert state is CompensationState.REVERTED
+            elif member.verb is Verb.COMPENSATE:
+                assert state is CompensationState.COMPENSATED
+
+
+def ends(store: Store) -> Any:
+    """What a report is made of."""
+    return (
+        store.run.outcome,
+        {id_: (row.state, row.claims) for id_, row in store.compensations.items()},
+        {id_: (left.template, left.claims) for id_, left in store.residues.items()},
+        {id_: effect.standing for id_, effect in store.effects().items()},
+    )
+
+
+TIMELESS = [Fault.REFUSED, Fault.ERROR_BODY, Fault.LIE, Fault.WRONG, Fault.COLLATERAL]
+
+
+def same_as_undisturbed(story: Story, moments: frozenset[int]) -> None:
+    story = Story(
+        acts=story.acts,
+        late=story.late,
+        faults=tuple(fault for fault in story.faults if fault[2] in TIMELESS),
+        policy=story.policy,
+        asked=story.asked,
+    )
+    world, store = carried_out(story)
+    again, resumed = carried_out(story, crash_at=moments)
+    assert ends(resumed) == ends(store)
+    assert again.things == world.things
+    assert again.acted == world.acted
+
+
+@FEW
+@given(stories(), st.frozensets(st.integers(0, 60), max_size=3))
+def test_a_run_that_was_cut_off_comes_to_the_same_where_keys_are_honoured(
+    story: Story, moments: frozenset[int]
+) -> None:
+    same_as_undisturbed(story, moments)
+
+
+@pytest.mark.soak
+@MANY
+@given(stories(), st.frozensets(st.integers(0, 60), max_size=5))
+def test_a_run_that_was_cut_off_comes_to_the_same_at_length(
+    story: Story, moments: frozenset[int]
+) -> None:
+    same_as_undisturbed(story, moments)
+
+
+@FEW
+@given(stories(), st.frozensets(st.integers(0, 60), min_size=1, max_size=3))
+def test_without_keys_a_run_that_was_cut_off_is_still_true(
+    story: Story, moments: frozenset[int]
+) -> None:
+    world, agent_store = carried_out(story, crash_at=moments)
+    left = world.differing(agent_store.members)
+    if agent_store.run.outcome is Outcome.FULLY_REVERTED:
+        assert not left
+    assert not any(("twice",) in leaves for leaves in world.things.values())
+    assert len(world.calls) <= agent_store.run.budget.calls
