@@ -16,7 +16,7 @@ from typing import Annotated
 
 import typer
 
-from turnback import cli_keys, cli_upkeep, logs
+from turnback import cli_keys, cli_tools, cli_upkeep, logs
 from turnback.core.errors import SchemaMismatch, TurnbackError
 from turnback.environment import load_settings, misspelt
 from turnback.settings import Settings
@@ -53,6 +53,7 @@ commands = typer.Typer(
 )
 commands.add_typer(cli_keys.keys, name="keys")
 commands.add_typer(cli_keys.roles, name="roles")
+commands.add_typer(cli_tools.tools, name="tools")
 commands.command()(cli_upkeep.purge)
 commands.command()(cli_upkeep.check)
 

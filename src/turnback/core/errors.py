@@ -13,13 +13,13 @@ what a program needs (never a secret, never bytes of another session).
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
          TooManyWaits, NotAllowed, AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
-        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, NoPendingAction, HistoryPurged,
-        AttachmentNotFound, AttachmentGone
+        SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
+        HistoryPurged, AttachmentNotFound, AttachmentGone
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
         InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused,
-        RangeNotSatisfiable, ContractRefused
+        RangeNotSatisfiable
       Unresolved           a contract's pointer finds nothing, or what is not known yet
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
@@ -30,7 +30,7 @@ what a program needs (never a secret, never bytes of another session).
       ToolServerFailed     a tool server's part; data: `connection`, `reason`
         NotSent, Lost
       StartError           what keeps the service from starting
-        EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid
+        EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid, ContractRefused
 """
 
 from __future__ import annotations
@@ -307,6 +307,12 @@ class UnknownKey(NotFound):
     code = "unknown_key"
 
 
+class UnknownTool(NotFound):
+    """No such tool from outside, or no such tool server."""
+
+    code = "unknown_tool"
+
+
 class NoPendingAction(NotFound):
     """The session has no pending action, or none any more."""
 
@@ -410,12 +416,6 @@ class RangeNotSatisfiable(BadInput):
 
     code = "range_not_satisfiable"
     status = 416
-
-
-class ContractRefused(BadInput):
-    """A contract that contradicts itself or a rule (undo.md 1); the message says what to change."""
-
-    code = "contract_refused"
 
 
 class Unresolved(TurnbackError):
@@ -560,3 +560,9 @@ class SettingsInvalid(StartError):
     """A setting that cannot be used; the message names it."""
 
     code = "settings_invalid"
+
+
+class ContractRefused(StartError):
+    """A contract that contradicts itself or a rule (undo.md 1); the message says what to change."""
+
+    code = "contract_refused"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from turnback.core.contracts.checks import check, refuse, server_contradictions
 from turnback.core.contracts.model import (
@@ -36,7 +36,19 @@ MAX_FILES = 200
 MAX_BYTES = 1_000_000  # of one file
 MAX_TOOLS = 1_000  # of one server
 
+
+def _inside(name: str) -> str:
+    if ".." in name.split("/"):
+        raise ValueError("a file of a sandbox lies in its folder")
+    return name
+
+
 Pin = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
+
+
+FileName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9_./-]*$"), AfterValidator(_inside)
+]
 
 
 class Sample(Part):
@@ -56,7 +68,7 @@ class Sandbox(Part):
     command: str
     args: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
-    files: Annotated[dict[str, str], Field(max_length=MAX_PARTS)] = Field(default_factory=dict)
+    files: Annotated[dict[FileName, str], Field(max_length=MAX_PARTS)] = Field(default_factory=dict)
     samples: Annotated[tuple[Sample, ...], Field(max_length=MAX_PARTS)] = ()
 
 
