@@ -1,9 +1,10 @@
 """The log of what was done outside, and what undoing it came to (undo.md 2–6).
 
-Under a root: the step that is open while its outside calls run, what waits for a person, effects
-and their calls, plans, undo runs, compensations and their calls, residues. Not under one, because
-other sessions write the same world: the ledger of leaf writes, and the locks on resources, whose
-fences rise for ever. A state that has to be kept secret is in a `bytea`, encrypted.
+Contracts are kept as they were when a call was made under them. Under a root: the step that is open
+while its outside calls run, what waits for a person, effects and their calls, plans, undo runs,
+compensations and their calls, residues. Not under one, because other sessions write the same world:
+the ledger of leaf writes, and the locks on resources, whose fences rise for ever. A state that has
+to be kept secret is in a `bytea`, encrypted.
 
 Going down is refused while there are effects: nobody could take them back any more.
 
@@ -25,6 +26,11 @@ PARTITIONS = 16
 PARTITIONED = ("effects", "effect_calls")
 
 TABLES = """
+create table contracts (
+    hash text primary key,
+    data json not null
+);
+
 create table open_steps (
     root_id uuid not null,
     session_id uuid not null,
@@ -48,7 +54,7 @@ create table approvals (
         check (class in ('read', 'reversible', 'compensable', 'irreversible')),
     args json not null,
     args_hash text not null,
-    shown json not null,
+    because text,
     edited json,
     status text not null check (status in ('waiting', 'approved', 'denied', 'expired', 'dropped')),
     asked_at timestamptz not null,
@@ -81,19 +87,9 @@ create table effects (
         ('in_force', 'reverted', 'compensated', 'cancelled', 'in_doubt', 'partly')),
     args json not null,
     proposed json,
-    before json,
-    touches json not null,
-    result json,
-    inverse json,
-    cancel json,
+    about json not null,
+    states json,
     secret bytea,
-    inside json not null default '[]',
-    covers json not null default '[]',
-    explicit uuid[] not null default '{}',
-    narrow boolean not null default false,
-    people json not null default '[]',
-    residue text,
-    not_kept json not null default '[]',
     key text not null,
     key_until timestamptz,
     fence bigint not null,
@@ -105,7 +101,8 @@ create table effects (
     purged_at timestamptz,
     primary key (root_id, id),
     constraint effects_number unique (root_id, session_id, number),
-    constraint effects_ended check ((ended_at is null) = (state = 'intent'))
+    constraint effects_ended check ((ended_at is null) = (state = 'intent')),
+    constraint effects_states check (num_nonnulls(states, secret, purged_at) = 1)
 ) partition by hash (root_id);
 create index effects_by_step on effects (root_id, step_id);
 create index effects_standing on effects (root_id, session_id, number)
@@ -148,7 +145,8 @@ create table undo_runs (
     plan_id uuid not null,
     principal text not null,
     generation integer not null default 1 check (generation > 0),
-    status text not null check (status in ('running', 'stopping', 'ended')),
+    status text not null check (status in ('running', 'ended')),
+    stopped boolean not null default false,
     outcome text
         check (outcome in ('fully_reverted', 'partially_reverted', 'not_reverted')),
     plan json not null,
@@ -184,7 +182,6 @@ create table compensations (
     detail json not null default '{}',
     secret bytea,
     attempts integer not null default 0 check (attempts >= 0),
-    round integer not null default 0 check (round >= 0),
     is_active boolean not null default true,
     updated_at timestamptz not null,
     primary key (root_id, undo_id, effect_id)
@@ -200,17 +197,12 @@ create table compensation_calls (
     n integer not null,
     round integer not null,
     session_id uuid not null,
-    tool text not null,
-    args json not null,
-    secret bytea,
     key text not null,
-    attempts integer not null default 0 check (attempts >= 0),
-    outcome text check (outcome in ('replied', 'failed', 'not_sent', 'lost')),
-    answer json,
-    sent_at timestamptz not null,
-    ended_at timestamptz,
-    primary key (root_id, undo_id, effect_id, n, round),
-    constraint compensation_calls_ended check ((ended_at is null) = (outcome is null))
+    phase text not null check (phase in ('intent', 'applied', 'not_applied', 'unknown')),
+    attempts integer not null check (attempts >= 0),
+    detail text not null default '',
+    first_sent_at timestamptz not null,
+    primary key (root_id, undo_id, effect_id, n, round)
 );
 create index compensation_calls_by_session on compensation_calls (root_id, session_id);
 
@@ -251,12 +243,12 @@ create table ledger (
     source text not null check (source in ('effect', 'inverse', 'stranger')),
     session_id uuid,
     effect_id uuid,
-    call text,
     leaves json,
     secret bytea,
     at timestamptz not null,
     primary key (project_id, connection, kind, key, n),
-    constraint ledger_source check ((source = 'stranger') = (session_id is null)),
+    constraint ledger_source check ((source = 'stranger') = (effect_id is null)
+        and (effect_id is null) = (session_id is null)),
     constraint ledger_leaves check ((leaves is null) <> (secret is null))
 );
 create index ledger_by_effect on ledger (effect_id) where effect_id is not null;
@@ -317,6 +309,7 @@ def downgrade() -> None:
         "effects",
         "approvals",
         "open_steps",
+        "contracts",
     ):
         op.execute(f"drop table {table}")
     op.execute("drop sequence resource_fences")

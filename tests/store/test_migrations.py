@@ -55,9 +55,9 @@ PURGED = """insert into purged_records (root_id, branch_id, seq, id, turn_id, tu
 select id, id, 1, id, id, 0 from gen_random_uuid() id"""
 
 EFFECT = """insert into effects (root_id, id, session_id, turn_id, step_id, number, tool_call_id,
-    connection, tool, class, state, args, touches, key, fence, at)
-select id, id, id, id, id, 1, 'c1', 'mail', 'send', 'irreversible', 'intent', '{}', '[]', 'f', 1,
-    now() from gen_random_uuid() id"""
+    connection, tool, class, state, args, about, states, key, fence, at)
+select id, id, id, id, id, 1, 'c1', 'mail', 'send', 'irreversible', 'intent', '{}', '{}', '{}', 'f',
+    1, now() from gen_random_uuid() id"""
 
 KEY = """insert into principals values ('ann');
 insert into api_keys (id, prefix, hash, principal_id, project_id, name)

@@ -11,15 +11,16 @@ what a program needs (never a secret, never bytes of another session).
         PendingActionClaimed,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
-         TooManyWaits, NotAllowed, AttachmentInherited, NotDeleted
+        TooManyWaits, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
+        AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
-        HistoryPurged, AttachmentNotFound, AttachmentGone
+        NoSuchApproval, HistoryPurged, AttachmentNotFound, AttachmentGone
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
-        InvalidEdit, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused, HostRefused,
-        RangeNotSatisfiable
+        InvalidEdit, InvalidArguments, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused,
+        HostRefused, RangeNotSatisfiable
       Unresolved           a contract's pointer finds nothing, or what is not known yet
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
@@ -237,6 +238,25 @@ class TooManyWaits(Refusal):
     retry_after = 1
 
 
+class AlreadyDecided(Refusal):
+    """Somebody else has decided about the call, or it waits no more; data: `status`, `by`."""
+
+    code = "already_decided"
+
+
+class ApprovalChanged(Refusal):
+    """The call that waits is not the one that was shown; data: `argsHash` of what waits now."""
+
+    code = "approval_changed"
+
+
+class ResourceBusy(Refusal):
+    """Another call of ours works on the same thing in the world, and did not end in time."""
+
+    code = "resource_busy"
+    retry_after = 1
+
+
 class AttachmentInherited(Refusal):
     """A file that was attached in another session of the family; it can be removed there."""
 
@@ -313,6 +333,12 @@ class UnknownTool(NotFound):
     code = "unknown_tool"
 
 
+class NoSuchApproval(NotFound):
+    """No call of this id waits for a person, or did in the turn that is under way."""
+
+    code = "unknown_approval"
+
+
 class NoPendingAction(NotFound):
     """The session has no pending action, or none any more."""
 
@@ -369,6 +395,12 @@ class InvalidEdit(BadInput):
     """An edit that does not fit the workflow it is made on; none of its list was applied."""
 
     code = "invalid_edit"
+
+
+class InvalidArguments(BadInput):
+    """Arguments of a tool that its schema does not allow; data: `path`."""
+
+    code = "invalid_arguments"
 
 
 class BadCursor(BadInput):

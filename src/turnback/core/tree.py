@@ -77,11 +77,15 @@ class TurnStatus(StrEnum):
     """Where a turn stands."""
 
     RUNNING = "running"
+    WAITING = "waiting"
     COMPLETE = "complete"
     STOPPED = "stopped"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
 
+
+UNDER_WAY = frozenset({TurnStatus.RUNNING, TurnStatus.WAITING})
+"""The statuses of a turn that has not ended."""
 
 STATUS_OF_END = {
     EndReason.COMPLETE: TurnStatus.COMPLETE,
@@ -158,6 +162,20 @@ class TurnEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnWaits:
+    """The turn waits for a person: it has no run, and no process holds it."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResumed:
+    """The turn that waited has a run again."""
+
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class StateChanged:
     """Told to everyone as a status frame."""
 
@@ -198,6 +216,8 @@ class RedoCleared:
 Event = (
     BranchStarted
     | TurnStarted
+    | TurnWaits
+    | TurnResumed
     | TurnEnded
     | StateChanged
     | StepAppended
@@ -278,6 +298,11 @@ class Tree:
     @property
     def can_redo(self) -> bool:
         return bool(self.redo_stack)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the turn under way waits for a person."""
+        return self.running is not None and (self.turns[self.running].status is TurnStatus.WAITING)
 
     def step(self, step_id: str) -> Step:
         """The reachable step of this id. Raises `UnknownStep`, `HistoryPurged`."""
@@ -447,9 +472,21 @@ class Tree:
             StateChanged(State.AVAILABLE),
         )
 
+    def wait(self) -> tuple[Event, ...]:
+        """The run ends where a person has to decide; the turn goes on once they have."""
+        if self.running is None:
+            raise Refusal("No run is under way in this session")
+        return (TurnWaits(self.running),)
+
+    def resume(self) -> tuple[Event, ...]:
+        """The turn that waits goes on."""
+        return (TurnResumed(self.running),) if self.running is not None and self.waits else ()
+
     def stop(self) -> tuple[Event, ...]:
         """Ask the run to end. Idle, or stopping already: nothing (protocol.md 1)."""
-        return (StateChanged(State.STOPPING),) if self.state is State.GENERATING else ()
+        if self.state is not State.GENERATING:
+            return ()
+        return (*self.resume(), StateChanged(State.STOPPING))
 
     def revert(self, turn_id: str) -> tuple[Event, ...]:
         """HEAD to before a turn on the path; the old HEAD goes on the redo stack."""
@@ -530,7 +567,7 @@ class Tree:
         """
         self.state, self.head, self.redo_stack = state, head, list(redo_stack)
         turns = list(turns)
-        if any(t.id == self.running and t.status is not TurnStatus.RUNNING for t in turns):
+        if any(t.id == self.running and t.status not in UNDER_WAY for t in turns):
             self.running = None
         new = [step for step in steps if step.id not in self.steps]
         self.adopt(branches=branches, turns=turns, steps=new)
@@ -541,6 +578,10 @@ class Tree:
                 self.branches[branch.id] = branch
             case TurnStarted(turn):
                 self._hold_turn(turn)
+            case TurnWaits(turn_id):
+                self.turns[turn_id] = replace(self.turns[turn_id], status=TurnStatus.WAITING)
+            case TurnResumed(turn_id):
+                self.turns[turn_id] = replace(self.turns[turn_id], status=TurnStatus.RUNNING)
             case TurnEnded(turn_id, status):
                 self.turns[turn_id] = replace(self.turns[turn_id], status=status)
                 self.running = None
@@ -565,7 +606,7 @@ class Tree:
         self.turns[turn.id] = turn
         if turn.key is not None:
             self.turn_keys[turn.key] = turn.id
-        if turn.status is TurnStatus.RUNNING:
+        if turn.status in UNDER_WAY:
             self.running = turn.id
 
     def _hold_step(self, step: Step) -> None:

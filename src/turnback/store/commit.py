@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 import orjson
 
+from turnback.core.approvals import Approval, ApprovalStatus
 from turnback.core.lineage import ROOT_ID, Branch, Position
 from turnback.core.tree import (
     BranchStarted,
@@ -24,10 +25,12 @@ from turnback.core.tree import (
     Turn,
     TurnEnded,
     TurnKind,
+    TurnResumed,
     TurnStarted,
     TurnStatus,
+    TurnWaits,
 )
-from turnback.store import pending
+from turnback.store import approvals, pending
 from turnback.store.outbox import StepWritten, to_row
 from turnback.store.packing import pack
 from turnback.store.rows import (
@@ -40,6 +43,7 @@ from turnback.store.rows import (
     Request,
     SessionChange,
     Takeover,
+    Waiting,
 )
 from turnback.telemetry.metrics import CommitKind
 
@@ -101,6 +105,11 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
                 _branch(s, branch)
             case TurnStarted(turn):
                 _turn(s, turn)
+            case TurnWaits(turn_id):
+                _status(s, turn_id, TurnStatus.WAITING)
+                _release(s)
+            case TurnResumed(turn_id):
+                _status(s, turn_id, TurnStatus.RUNNING)
             case TurnEnded(turn_id, status):
                 _end(s, turn_id, status)
             case StateChanged(state):
@@ -123,7 +132,7 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
     if commit.change is not None:
         _change(s, commit.change)
     if isinstance(commit.guard, Takeover) or (
-        isinstance(commit.guard, Idle) and commit.guard.claims
+        isinstance(commit.guard, Idle | Waiting) and commit.guard.claims
     ):
         s.sets.append("fence = fence + 1")
     if commit.notices:
@@ -134,6 +143,10 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
         _request(s, commit.request)
     if commit.node_id is not None:
         _lease(s, commit.node_id)
+    if commit.closes:
+        _close(s)
+    for nth, approval in enumerate(commit.approvals):
+        _approve(s, nth, approval)
     head = (
         f"update sessions set {', '.join(s.sets)} where root_id = {s.root} and id = {s.session} "
         f"and deleted_at is null{_guard(s, commit)} "
@@ -152,6 +165,8 @@ def kind(commit: Commit) -> CommitKind:
         match event:
             case TurnEnded():
                 return "end"
+            case TurnWaits() | TurnResumed():
+                found = "approval"
             case TurnStarted(turn):
                 return "prompt" if turn.kind is TurnKind.PROMPT else "edit"
             case StepAppended():
@@ -176,6 +191,8 @@ def _guard(s: _Statement, commit: Commit) -> str:
             )
         case Generating():
             return " and state = 'GENERATING'"
+        case Waiting(revision, _):
+            return f" and revision = {s.arg(revision, 'bigint')} and state = 'GENERATING'"
         case Alive():
             return ""
         case _:
@@ -282,6 +299,40 @@ def _end(s: _Statement, turn_id: str, status: TurnStatus) -> None:
         f"last_seq = s.head_seq from s where turns.root_id = {s.root} "
         f"and turns.id = {s.arg(turn_id, 'uuid')}",
     )
+    _release(s)
+
+
+def _status(s: _Statement, turn_id: str, status: TurnStatus) -> None:
+    s.add(
+        "turned",
+        f"update turns set status = {s.arg(status, 'text')} from s "
+        f"where turns.root_id = {s.root} and turns.id = {s.arg(turn_id, 'uuid')}",
+    )
+
+
+def _close(s: _Statement) -> None:
+    s.add(
+        "closed",
+        f"delete from open_steps using s where open_steps.root_id = {s.root} "
+        f"and open_steps.session_id = {s.session}",
+    )
+
+
+def _approve(s: _Statement, nth: int, approval: Approval) -> None:
+    values = s.row(*approvals.to_values(approval))
+    decided = "null" if approval.status is ApprovalStatus.WAITING else s.now
+    columns = f"{approvals.APPROVAL}, decided_at"
+    names = [name.strip() for name in columns.split(",")]
+    sets = ", ".join(f"{name} = excluded.{name}" for name in names)
+    s.add(
+        f"approval_{nth}",
+        f"insert into approvals (root_id, session_id, {columns}) "
+        f"select {s.root}, {s.session}, {values}, {decided} from s "
+        f"on conflict (root_id, step_id, tool_call_id) do update set {sets}",
+    )
+
+
+def _release(s: _Statement) -> None:
     s.add(
         "released",
         f"delete from run_leases using s where run_leases.root_id = {s.root} "

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +20,7 @@ import asyncpg
 import orjson
 
 from turnback.core import workflow as snapshots
+from turnback.core.approvals import Approval
 from turnback.core.errors import (
     NotAllowed,
     RecordConflict,
@@ -32,21 +33,28 @@ from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import Purged, State, Step, Turn
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
+from turnback.store import approvals, forks, pending, prefixes, tree_rows
 from turnback.store import commit as commits
-from turnback.store import forks, pending, prefixes, tree_rows
 from turnback.store.access import Access, caller, may_read
+from turnback.store.approvals import Approvals
 from turnback.store.attachments import Attachments
+from turnback.store.contracts import Contracts
 from turnback.store.database import Connection, Database
+from turnback.store.effects import Effects
 from turnback.store.families import Families
 from turnback.store.files import Files
 from turnback.store.identities import Identities
 from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
 from turnback.store.leases import Leases
+from turnback.store.ledger import Ledger
+from turnback.store.locks import Locks
 from turnback.store.outbox import Notice, from_row
 from turnback.store.packing import pack, unpack
+from turnback.store.pins import ToolPins
 from turnback.store.purge import Erased, Purge
 from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
+from turnback.store.sealing import Sealer
 from turnback.store.spans import Spans
 from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
@@ -125,6 +133,10 @@ where root_id = $1::uuid and session_id = $2::uuid"""
 
 AMONG = " and id = any($3::uuid[])"
 
+TURN_AT = f"""select {tree_rows.TURN} from turns where root_id = $1::uuid
+and id = (select turn_id from records where root_id = $1::uuid and id = $2::uuid)"""
+"""The turn of a step: it may be another than it was without a step of its own."""
+
 STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and branch_id = any(
     array(select id from branches where root_id = $1::uuid and session_id = $2::uuid))
 order by event_seq"""
@@ -192,7 +204,8 @@ class Stored:
     """A session as loaded: its row, and what its tree is made of, all of one snapshot.
 
     With `since`, branches, turns and steps are only those of the steps written after that revision.
-    Otherwise those that a fork inherits come first, but for what is `purged`.
+    Otherwise those that a fork inherits come first, but for what is `purged`. `approvals` are
+    those of the step that is open.
     """
 
     row: SessionRow
@@ -202,6 +215,7 @@ class Stored:
     steps: list[Step]
     redo: list[Position]
     purged: Mapping[str, Purged]
+    approvals: list[Approval] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +231,8 @@ class Dao:
     """The store's one door. `node_id` names this process to the others.
 
     `leases` say which process carries which run, `wakeups` tell the others what was committed.
-    `attachments` is the folder of uploaded bytes.
+    `attachments` is the folder of uploaded bytes. `effects`, `ledger`, `locks`, `approvals` and
+    `contracts` are the log of what is done outside, sealed by `secret_key` where it is secret.
     """
 
     def __init__(
@@ -228,6 +243,7 @@ class Dao:
         max_redo_depth: int,
         directory_cache: int,
         attachments: Path = Path(".turnback/attachments"),
+        secret_key: str | None = None,
     ) -> None:
         self._db = database
         self._max_redo_depth = max_redo_depth
@@ -245,6 +261,13 @@ class Dao:
         self.sweeper = Sweeper(database, self._purge)
         self.identities = Identities(database, self.access, self.wakeups)
         self.attachments = Attachments(database, Files(attachments))
+        sealer = Sealer(secret_key)
+        self.effects = Effects(database, sealer)
+        self.ledger = Ledger(database, sealer)
+        self.locks = Locks(database, node_id=node_id)
+        self.approvals = Approvals(database)
+        self.contracts = Contracts(database)
+        self.pins = ToolPins(database)
 
     # -- finding
 
@@ -431,6 +454,11 @@ class Dao:
                     of_turns = list({r["turn_id"] for r in steps})
                     branches = await connection.fetch(BRANCHES + AMONG, *place, of_branches)
                     turns = await connection.fetch(TURNS + AMONG, *place, of_turns)
+                waiting: list[Approval] = []
+                if row["state"] != State.AVAILABLE:
+                    if known is not None:
+                        turns += await connection.fetch(TURN_AT, key.root_id, row["head_step"])
+                    waiting = await approvals.read(connection, key)
                 return Stored(
                     row=_session_row(row),
                     since=known,
@@ -438,6 +466,7 @@ class Dao:
                     turns=prefix.turns + [tree_rows.turn(r) for r in turns],
                     steps=prefix.steps + [tree_rows.step(r) for r in steps],
                     purged=prefix.purged,
+                    approvals=waiting,
                     redo=[
                         tree_rows.position(r["branch_id"], r["seq"], r["step_id"])
                         for r in await connection.fetch(REDO, *place, top - depth, top)

@@ -6,9 +6,11 @@ it (a step's text, a workflow's content) is read from where it is stored.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
+from turnback.core.approvals import Approval, ApprovalStatus
+from turnback.core.effects import EffectClass
 from turnback.core.pending import PendingState
 from turnback.core.principal import Visibility
 from turnback.core.run_settings import RunSettingsChange
@@ -17,9 +19,20 @@ from turnback.core.tree import Cause, State
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The session's state has changed."""
+    """The session's state, or what it waits for, has changed.
+
+    `waiting_for` are the questions that wait for a person.
+    """
 
     state: State
+    waiting_for: tuple[Approval, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalTold:
+    """A call waits for a person, or waits no more: the question, as it stands."""
+
+    approval: Approval
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +77,17 @@ class SessionChanged:
     turn_key: str | None = None
 
 
-Notice = Status | StepWritten | HeadChanged | SessionChanged
+Notice = Status | ApprovalTold | StepWritten | HeadChanged | SessionChanged
 
 
 def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
     """The `type` and `data` of a notice's row."""
     match notice:
-        case Status(state):
-            return "status", {"state": state}
+        case Status(state, waiting_for):
+            waiting = [asdict(approval) for approval in waiting_for]
+            return "status", {"state": state} | ({"waiting": waiting} if waiting else {})
+        case ApprovalTold(approval):
+            return "approval", asdict(approval)
         case StepWritten(step_id):
             return "step", {"step": step_id}
         case HeadChanged(head_id, workflow, redo_depth, redo_id, cause, by):
@@ -100,7 +116,10 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
     """The notice that a row of `session_events` holds; the inverse of `to_row`."""
     match type_:
         case "status":
-            return Status(State(data["state"]))
+            waiting = tuple(_approval(members) for members in data.get("waiting", ()))
+            return Status(State(data["state"]), waiting)
+        case "approval":
+            return ApprovalTold(_approval(data))
         case "step":
             return StepWritten(data["step"])
         case "head":
@@ -127,3 +146,11 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
             )
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")
+
+
+def _approval(data: dict[str, Any]) -> Approval:
+    members = data | {
+        "class_": EffectClass(data["class_"]),
+        "status": ApprovalStatus(data["status"]),
+    }
+    return Approval(**members)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from turnback.core.approvals import Approval
 from turnback.core.lineage import Position
 from turnback.core.pending import PendingAction
 from turnback.core.principal import Right, Visibility
@@ -52,7 +53,7 @@ class Record:
     """A step as stored: the light half, and its payload as JSON text.
 
     The payload's members are those of the wire's step that no column holds: `content`,
-    `toolCalls`, `toolResults`, `usage`, `messageSource`, `attachments`, `edits`.
+    `toolCalls`, `toolResults`, `usage`, `effects`, `messageSource`, `attachments`, `edits`.
     """
 
     step: Step
@@ -103,11 +104,22 @@ class Takeover:
 
 
 @dataclass(frozen=True, slots=True)
+class Waiting:
+    """A turn waits for a person, and nothing was written since `revision`.
+
+    `claims` raises the fence, for the run that goes on with it.
+    """
+
+    revision: int
+    claims: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Alive:
     """The session is not deleted: what a rename needs."""
 
 
-Guard = Idle | Holder | Generating | Takeover | Alive
+Guard = Idle | Holder | Generating | Takeover | Waiting | Alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +167,8 @@ class Commit:
     """One transaction: what the core said, what is told of it, and what that refers to.
 
     `id` marks its events, so that a commit whose answer was lost can be looked up. `payload` is
-    that of the one appended step, if any, and `attachments` are the ids that it names.
+    that of the one appended step, if any, and `attachments` are the ids that it names. `closes`:
+    the appended step is the open one, which is open no more. `approvals` are asked for or decided.
     """
 
     id: str
@@ -171,6 +184,8 @@ class Commit:
     node_id: str | None = None
     change: SessionChange | None = None
     attachments: tuple[str, ...] = ()
+    closes: bool = False
+    approvals: tuple[Approval, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

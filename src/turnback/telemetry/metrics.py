@@ -28,7 +28,17 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 LAG_EVERY = 0.5  # seconds
 
 CommitKind = Literal[
-    "prompt", "step", "end", "stop", "interrupt", "revert", "redo", "checkout", "edit", "change"
+    "prompt",
+    "step",
+    "end",
+    "stop",
+    "interrupt",
+    "revert",
+    "redo",
+    "checkout",
+    "edit",
+    "change",
+    "approval",
 ]
 Dialect = Literal["v1", "base"]
 
@@ -110,7 +120,7 @@ _ended = Counter(
     "turnback_runs_ended", "Runs of this process that have ended, by how.", ["end"],
     registry=REGISTRY,
 )  # fmt: skip
-ENDS = ("complete", "stopped", "failed", "limit", "interrupted", "lost")
+ENDS = ("complete", "stopped", "failed", "limit", "interrupted", "waiting", "lost")
 RUNS_ENDED = {end: _ended.labels(end) for end in ENDS}
 
 STEP_SECONDS = Histogram(

@@ -112,6 +112,10 @@ class ObservedRun:
         self._steps += 1
         self._end = end or self._end
 
+    def waits(self) -> None:
+        """The run has ended because a person has to decide."""
+        self._end = "waiting"
+
     def model_call(self, model: str, step: int) -> Call:
         """As `Observer` has it."""
         span = self._span and self._span.model_call(model, step, self._step_id())

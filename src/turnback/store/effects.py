@@ -1,0 +1,392 @@
+"""The log of calls outside: the open step, each call's intent and what came of it (undo.md 2).
+
+Every write is one statement, and so one commit, under the fence of the run that makes it: a process
+that has lost its run writes nothing more, and so sends nothing more, since a call is sent only
+after its intent is committed. The intent also renews the locks that the call needs, or is refused.
+
+The fence is read `for share`: a takeover, which raises it, waits for a write that is under way, and
+what it then reads of the log is all there will be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from turnback.core.drift import LedgerEntry
+from turnback.core.effects import CallState, Effect, Json, Standing
+from turnback.core.errors import FencedOff, ResourceBusy
+from turnback.failpoints import hit
+from turnback.store import ledger
+from turnback.store.database import Database
+from turnback.store.effect_rows import EFFECT, about, dumped, effect, states, time_of
+from turnback.store.locks import Held
+from turnback.store.rows import SessionKey
+from turnback.store.sealing import Sealer
+
+_OWNED = """s as (
+    select project_id from sessions where root_id = $1::uuid and id = $2::uuid
+        and fence = $3::bigint and state <> 'AVAILABLE' and deleted_at is null for share)"""
+
+OPEN = f"""with {_OWNED.replace("for share", "and head_step = $4::uuid for share")}
+insert into open_steps (root_id, session_id, fence, id, turn_id, draft, opened_at)
+select $1::uuid, $2::uuid, $3::bigint, $5::uuid, $6::uuid, $7::json, clock_timestamp() from s
+on conflict (root_id, session_id) do update set fence = excluded.fence, id = excluded.id,
+    turn_id = excluded.turn_id, draft = excluded.draft, opened_at = excluded.opened_at
+returning true"""
+
+OPENED = """select id, turn_id, draft from open_steps
+where root_id = $1::uuid and session_id = $2::uuid"""
+
+_INTENT = {
+    "id": "uuid",
+    "turn_id": "uuid",
+    "step_id": "uuid",
+    "tool_call_id": "text",
+    "connection": "text",
+    "tool": "text",
+    "contract": "text",
+    "class": "text",
+    "contract_case": "integer",
+    "standing": "text",
+    "args": "json",
+    "proposed": "json",
+    "about": "json",
+    "states": "json",
+    "secret": "bytea",
+    "key": "text",
+    "key_until": "timestamptz",
+    "at": "timestamptz",
+    "hold_until": "timestamptz",
+}
+"""What an intent says, by column; the arguments follow the seven that are its guard's."""
+
+_FIRST = 8
+
+_VALUES = ", ".join(f"${_FIRST + n}::{type_}" for n, type_ in enumerate(_INTENT.values()))
+_ID, _STEP, _TOOL = (
+    f"${_FIRST + list(_INTENT).index(name)}::{_INTENT[name]}" for name in ("id", "step_id", "tool")
+)
+_KEY, _AT = (f"${_FIRST + list(_INTENT).index(n)}::{_INTENT[n]}" for n in ("key", "at"))
+
+INTEND = f"""with {_OWNED},
+held as (
+    update resource_locks set expires_at = clock_timestamp() + make_interval(secs => $6::float8)
+    where holder = $4::uuid and expires_at > clock_timestamp() returning 1),
+numbered as (
+    select coalesce(max(number), 0) + 1 as number from effects
+    where root_id = $1::uuid and session_id = $2::uuid),
+made as (
+    insert into effects (root_id, session_id, fence, number, state, {", ".join(_INTENT)})
+    select $1::uuid, $2::uuid, $3::bigint, numbered.number, $7::text, {_VALUES}
+    from s, numbered, open_steps o
+    where o.root_id = $1::uuid and o.session_id = $2::uuid and o.id = {_STEP}
+        and (select count(*) from held) = $5::bigint
+    returning number),
+sent as (
+    insert into effect_calls (root_id, effect_id, n, session_id, purpose, tool, key, sent_at)
+    select $1::uuid, {_ID}, 0, $2::uuid, 'forward', {_TOOL}, {_KEY}, {_AT} from made)
+select (select number from made) as number, exists(select from s) as owned,
+    (select count(*) from held) = $5::bigint as held"""
+
+_ENDS = {
+    "about": "json",
+    "states": "json",
+    "state": "text",
+    "class": "text",
+    "contract_case": "integer",
+    "standing": "text",
+    "secret": "bytea",
+    "ended_at": "timestamptz",
+    "hold_until": "timestamptz",
+    "cancel_until": "timestamptz",
+    "settles_at": "timestamptz",
+}
+"""What is known of a call once it has ended, by column; the arguments follow the first eight."""
+
+_END_FIRST = 9
+
+_SETS = ", ".join(
+    f"{name} = ${_END_FIRST + n}::{type_}" for n, (name, type_) in enumerate(_ENDS.items())
+)
+_ENDED_AT = f"${_END_FIRST + list(_ENDS).index('ended_at')}::timestamptz"
+
+END = f"""with s as (
+    select project_id from sessions where root_id = $1::uuid and id = $2::uuid
+        and ($3::bigint is null or fence = $3::bigint and state <> 'AVAILABLE')
+        and deleted_at is null for share),
+changed as (
+    update effects e set {_SETS} from s where e.root_id = $1::uuid and e.id = $4::uuid
+        and e.session_id = $2::uuid and e.state = any($5::text[]) returning e.id),
+ended as (
+    update effect_calls c set outcome = $7::text, ended_at = {_ENDED_AT} from changed
+    where c.root_id = $1::uuid and c.effect_id = changed.id and c.n = $8::integer
+        and c.outcome is null),
+released as (delete from resource_locks using changed where holder = $6::uuid),
+written as ({ledger.insert("s.project_id", _END_FIRST + len(_ENDS), _ENDED_AT, "changed, s")})
+select exists(select from changed) as changed, exists(select from s) as owned"""
+
+AGAIN = """with e as (
+    select id from effects where root_id = $1::uuid and id = $3::uuid and session_id = $2::uuid
+        and state in ('intent', 'in_doubt')),
+numbered as (
+    select coalesce(max(n), 0) + 1 as n from effect_calls
+    where root_id = $1::uuid and effect_id = $3::uuid)
+insert into effect_calls (root_id, effect_id, n, session_id, purpose, tool, key, sent_at)
+select $1::uuid, e.id, numbered.n, $2::uuid, $4::text, $5::text, $6::text, clock_timestamp()
+from e, numbered returning n"""
+
+STAND = """update effects set standing = $5::text
+where root_id = $1::uuid and session_id = $2::uuid and id = $3::uuid and standing = $4::text
+returning true"""
+
+_LOGGED = f"{EFFECT}, key, key_until, proposed"
+
+OF_STEP = f"""select {_LOGGED} from effects where root_id = $1::uuid and step_id = $2::uuid
+order by number"""
+
+OF_SESSION = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
+    and number > $3::integer order by number limit $4::bigint"""
+
+STANDING = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
+    and standing is not null order by number"""
+
+BY_ID = f"""select {_LOGGED} from effects where root_id = $1::uuid and id = any($2::uuid[])
+order by number"""
+
+
+class Purpose(StrEnum):
+    """What a call of an effect's was made for."""
+
+    FORWARD = "forward"
+    FIND = "find"
+    REPLAY = "replay"
+    CANCEL = "cancel"
+    SETTLE = "settle"
+
+
+class CallOutcome(StrEnum):
+    """How a call ended, as its connection has it."""
+
+    REPLIED = "replied"
+    FAILED = "failed"
+    NOT_SENT = "not_sent"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStep:
+    """A model's reply whose calls are under way: `draft` is the payload of the step to be."""
+
+    id: str
+    turn_id: str
+    draft: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """An effect as the log has it, and what only going on with its call needs.
+
+    `before` is what its inverse is filled from, `key` the idempotency key it was sent with, good
+    until `key_until` where the tool honours one, `proposed` the model's own arguments where a
+    person has changed them.
+    """
+
+    effect: Effect
+    before: Json
+    key: str
+    key_until: datetime | None
+    proposed: Mapping[str, Json] | None
+    is_secret: bool
+
+
+class Effects:
+    """Writes and reads the log of one database."""
+
+    def __init__(self, database: Database, sealer: Sealer) -> None:
+        self._db = database
+        self._sealer = sealer
+
+    @property
+    def can_seal(self) -> bool:
+        """Whether a secret state can be stored."""
+        return self._sealer.can_seal
+
+    # -- the open step
+
+    async def open(self, key: SessionKey, *, fence: int, head_step: str, step: OpenStep) -> None:
+        """Commit a model's reply before anything outside is asked, looked at or run for it.
+
+        Again under the same id, it is the same step. Raises `FencedOff`, `DatabaseUnavailable`.
+        """
+        hit("open.before")
+        args = (step.id, step.turn_id, dumped(step.draft))
+        async with self._db.connection(writes=True) as connection:
+            done = await connection.fetchval(OPEN, key.root_id, key.id, fence, head_step, *args)
+        if not done:
+            raise _fenced()
+        hit("open.after")
+
+    async def opened(self, key: SessionKey) -> OpenStep | None:
+        """The session's open step, if there is one."""
+        row = await self._db.run(lambda c: c.fetchrow(OPENED, key.root_id, key.id))
+        if row is None:
+            return None
+        return OpenStep(row["id"], row["turn_id"], orjson.loads(row["draft"]))
+
+    # -- one call
+
+    async def intend(
+        self,
+        key: SessionKey,
+        effect: Effect,
+        *,
+        fence: int,
+        held: Held,
+        lock_expiry: float,
+        call_key: str,
+        key_until: int | None = None,
+        before: Json = None,
+        proposed: Mapping[str, Json] | None = None,
+        secret: bool = False,
+    ) -> int:
+        """Commit that a call is about to be sent; its effect's number. `key_until` is in ms.
+
+        The locks are renewed for `lock_expiry` seconds. Raises `FencedOff` where the run is not
+        this process's any more or its step is not open, `ResourceBusy` where a lock was lost,
+        `DatabaseUnavailable`; in all of these the call must not be sent.
+        """
+        values = self._states(effect, before, secret=secret) | {
+            "id": effect.id,
+            "turn_id": effect.turn_id,
+            "step_id": effect.step_id,
+            "tool_call_id": effect.tool_call_id,
+            "connection": effect.connection,
+            "tool": effect.tool,
+            "contract": effect.contract,
+            "args": dumped(dict(effect.args)),
+            "proposed": None if proposed is None else dumped(dict(proposed)),
+            "key": call_key,
+            "key_until": time_of(key_until),
+            "at": time_of(effect.at),
+        }
+        guard = (key.root_id, key.id, fence, held.holder, held.count, lock_expiry, effect.state)
+        async with self._db.connection(writes=True) as connection:
+            row = await connection.fetchrow(INTEND, *guard, *(values[name] for name in _INTENT))
+        assert row is not None
+        if row["number"] is None:
+            if row["owned"] and not row["held"]:
+                raise ResourceBusy("A lock of this call was lost before it was sent; try again")
+            raise _fenced()
+        return int(row["number"])
+
+    async def end(
+        self,
+        key: SessionKey,
+        effect: Effect,
+        *,
+        fence: int | None,
+        outcome: CallOutcome | None,
+        held: Held | None = None,
+        before: Json = None,
+        ledger_entries: Sequence[LedgerEntry] = (),
+        at: datetime,
+        n: int = 0,
+        was: Sequence[CallState] = (CallState.INTENT, CallState.IN_DOUBT),
+        secret: bool = False,
+    ) -> bool:
+        """Commit what came of a call: the effect as it is now, and what it wrote to the ledger.
+
+        With it the locks are dropped. False where it had ended otherwise already. Without a
+        `fence` it is a doubt that is settled while no run is under way. Raises `FencedOff`,
+        `DatabaseUnavailable`.
+        """
+        values = self._states(effect, before, secret=secret) | {"ended_at": at}
+        holder = None if held is None else held.holder
+        guard = (key.root_id, key.id, fence, effect.id, list(was), holder, outcome, n)
+        columns = ledger.to_columns(ledger_entries, self._sealer, secret=secret)
+        args = (*guard, *(values[name] for name in _ENDS), *columns)
+        async with self._db.connection(writes=True) as connection:
+            row = await connection.fetchrow(END, *args)
+        assert row is not None
+        if not row["owned"]:
+            raise _fenced()
+        if row["changed"] and held is not None:
+            held.is_dropped = True
+        return bool(row["changed"])
+
+    async def call_again(
+        self, key: SessionKey, effect_id: str, *, purpose: Purpose, tool: str, call_key: str | None
+    ) -> int | None:
+        """Commit that a doubtful effect's fate is being looked for by one more call; its ordinal.
+
+        None where there is no doubt any more.
+        """
+        args = (key.root_id, key.id, effect_id, purpose, tool, call_key)
+        async with self._db.connection(writes=True) as connection:
+            n: int | None = await connection.fetchval(AGAIN, *args)
+        return n
+
+    async def stand(
+        self, key: SessionKey, effect_id: str, *, was: Standing, now: Standing | None
+    ) -> bool:
+        """Set where an effect stands, if it stood so. Raises `DatabaseUnavailable`."""
+        args = (key.root_id, key.id, effect_id, was, now)
+        async with self._db.connection(writes=True) as connection:
+            return bool(await connection.fetchval(STAND, *args))
+
+    # -- reading
+
+    async def of_step(self, key: SessionKey, step_id: str) -> list[Logged]:
+        """The effects of a step, in the order of their intents."""
+        return await self._logged(OF_STEP, key.root_id, step_id)
+
+    async def of_session(self, key: SessionKey, *, after: int = 0, limit: int) -> list[Logged]:
+        """A session's own effects, those numbered above `after`, at most `limit` of them."""
+        return await self._logged(OF_SESSION, key.root_id, key.id, after, limit)
+
+    async def standing(self, key: SessionKey) -> list[Logged]:
+        """A session's own effects that have a standing: all that an undo may be about."""
+        return await self._logged(STANDING, key.root_id, key.id)
+
+    async def by_id(self, key: SessionKey, ids: Sequence[str]) -> list[Logged]:
+        """These effects of the family, in the order of their intents."""
+        return await self._logged(BY_ID, key.root_id, list(ids)) if ids else []
+
+    async def _logged(self, text: str, *args: Any) -> list[Logged]:
+        rows = await self._db.run(lambda c: c.fetch(text, *args))
+        return [
+            Logged(
+                *effect(row, self._sealer),
+                key=row["key"],
+                key_until=row["key_until"],
+                proposed=None if row["proposed"] is None else orjson.loads(row["proposed"]),
+                is_secret=row["secret"] is not None,
+            )
+            for row in rows
+        ]
+
+    def _states(self, effect: Effect, before: Json, *, secret: bool) -> dict[str, Any]:
+        """The columns that change when a call ends."""
+        held = dumped(states(effect, before))
+        return {
+            "about": dumped(about(effect)),
+            "states": None if secret else held,
+            "secret": self._sealer.seal(held.encode(), row=effect.id) if secret else None,
+            "state": effect.state,
+            "class": effect.class_,
+            "contract_case": effect.case,
+            "standing": effect.standing,
+            "hold_until": time_of(effect.hold_until),
+            "cancel_until": time_of(effect.cancel_until),
+            "settles_at": time_of(effect.settles_at),
+        }
+
+
+def _fenced() -> FencedOff:
+    return FencedOff("This run has been ended by another process")

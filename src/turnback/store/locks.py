@@ -1,0 +1,131 @@
+"""Locks on things in the world, held while one call of ours looks at them and changes them.
+
+Every call, forward or inverse, holds a row for each of its resources and scopes, across sessions
+and processes (undo.md 2). A row that is not renewed in time is anybody's: its holder may have died.
+So nobody sends a call on the strength of a lock that was taken a while ago; the commit that comes
+before a call renews it, or is refused. Nothing waits inside the database: who does not get all of
+them has none, and looks again.
+
+Taking and dropping need not be on disk at once: what is committed after them, and that is every
+call's intent, takes them along.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from turnback.core.effects import ResourceKey
+from turnback.core.errors import DatabaseUnavailable, ResourceBusy
+from turnback.store.database import Database
+from turnback.store.effect_rows import key_text
+from turnback.store.ids import new_id
+from turnback.store.leases import is_running
+
+TAKE = f"""with off as materialized (select set_config('synchronous_commit', 'off', true)),
+fence as materialized (select nextval('resource_fences') as fence),
+taken as (
+    insert into resource_locks as l (project_id, connection, kind, key, holder, node_id, fence,
+        taken_at, expires_at)
+    select $1::text, w.connection, w.kind, w.key, $5::uuid, $6::uuid, fence.fence,
+        clock_timestamp(), clock_timestamp() + make_interval(secs => $7::float8)
+    from off, fence, unnest($2::text[], $3::text[], $4::text[]) w(connection, kind, key)
+    on conflict (project_id, connection, kind, key) do update set holder = excluded.holder,
+        node_id = excluded.node_id, fence = excluded.fence, taken_at = excluded.taken_at,
+        expires_at = excluded.expires_at
+    where l.expires_at < clock_timestamp()
+        or l.taken_at < clock_timestamp() - make_interval(secs => $8::float8)
+            and l.node_id <> excluded.node_id and not {is_running("l.node_id::text")}
+    returning 1)
+select count(*) from taken"""
+
+DROP = """with off as materialized (select set_config('synchronous_commit', 'off', true))
+delete from resource_locks using off where holder = $1::uuid"""
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
+"""Seconds between two looks at a lock that somebody else holds."""
+
+
+@dataclass(slots=True)
+class Held:
+    """Locks that were taken together: `count` rows of one `holder`. None at all is held too.
+
+    `is_dropped` by a commit that has released them with what it wrote.
+    """
+
+    holder: str
+    count: int
+    is_dropped: bool = False
+
+
+class Locks:
+    """Takes and drops locks for this process, `node_id`."""
+
+    def __init__(self, database: Database, *, node_id: str) -> None:
+        self._db = database
+        self._node_id = node_id
+
+    @asynccontextmanager
+    async def hold(
+        self,
+        project_id: str,
+        resources: Iterable[ResourceKey],
+        *,
+        expiry: float,
+        grace: float,
+        patience: float,
+    ) -> AsyncIterator[Held]:
+        """Hold locks on all of these; times in seconds.
+
+        They are anybody's after `expiry`, or `grace` after they were taken by a process that is
+        gone. Raises `ResourceBusy` where they are not had within `patience`,
+        `DatabaseUnavailable`.
+        """
+        wanted = sorted({(r.connection, r.kind, key_text(r)) for r in resources})
+        held = Held(new_id(), len(wanted))
+        if not wanted:
+            yield held
+            return
+        try:
+            await self._take(project_id, wanted, held, expiry, grace, patience)
+            yield held
+        finally:
+            try:
+                if not held.is_dropped:
+                    await self._drop(held)
+            except DatabaseUnavailable:
+                pass  # they expire
+
+    async def _take(
+        self,
+        project_id: str,
+        wanted: list[tuple[str, str, str]],
+        held: Held,
+        expiry: float,
+        grace: float,
+        patience: float,
+    ) -> None:
+        columns = [list(column) for column in zip(*wanted, strict=True)]
+        args = (project_id, *columns, held.holder, self._node_id, expiry, grace)
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + patience, FIRST_PAUSE
+        while True:
+            async with self._db.connection(writes=True) as connection:
+                count = await connection.fetchval(TAKE, *args)
+            if count == len(wanted):
+                return
+            if count:
+                await self._drop(held)
+            if loop.time() + pause > deadline:
+                raise ResourceBusy(
+                    f"Another call works on the same things in `{wanted[0][0]}`, for longer than "
+                    f"{patience:g} s (`lock_patience`). Nothing was done; try again in a moment"
+                )
+            await asyncio.sleep(pause)
+            pause = min(LONGEST_PAUSE, pause * 2)
+
+    async def _drop(self, held: Held) -> None:
+        async with self._db.connection(writes=True) as connection:
+            await connection.execute(DROP, held.holder)
