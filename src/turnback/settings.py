@@ -215,6 +215,27 @@ class Settings(BaseSettings):
     max_tool_chatter: Bytes = 32_000_000
     """What a tool server may say between two calls, or during one, before it is ended."""
 
+    # -- what is done outside, and its log
+
+    approval: Literal["never", "irreversible", "writes"] = "irreversible"
+    """Which calls of tools outside wait for a person: `never` any, those that are `irreversible`,
+    or all `writes`.
+    """
+    approval_ttl: Seconds = 86_400.0
+    """How long such a call waits; then it is not made."""
+    secret_key: SecretStr | None = None
+    """The key by which states are encrypted that contracts call secret; without it, a call that has
+    one cannot be taken back.
+    """
+    max_before: Bytes = 1_000_000
+    """What is kept of one thing's state before a call; of a larger one nothing is put back."""
+    lock_expiry: Seconds = 300.0
+    """How long a call may work on a thing before another may; more than four `tool_timeout`."""
+    lock_patience: Seconds = 30.0
+    """How long a call waits for another that works on the same thing."""
+    tool_stop_grace: Seconds = 3.0
+    """How long a stopped turn waits for the reply to a call that was sent."""
+
     # -- a session's limits
 
     max_redo_depth: Positive = 1_000
@@ -380,6 +401,13 @@ class Settings(BaseSettings):
         if grace <= info.data.get("db_statement_timeout", 0.0):
             raise ValueError("must be longer than `TURNBACK_DB_STATEMENT_TIMEOUT`")
         return grace
+
+    @field_validator("lock_expiry")
+    @classmethod
+    def _outlives_calls(cls, expiry: float, info: ValidationInfo) -> float:
+        if expiry <= 4 * info.data.get("tool_timeout", 0.0):
+            raise ValueError("must be longer than four times `TURNBACK_TOOL_TIMEOUT`")
+        return expiry
 
     @field_validator("lease_expiry")
     @classmethod

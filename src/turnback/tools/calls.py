@@ -1,0 +1,575 @@
+"""The one call path: approval, observe, intent, call, result (undo.md 2).
+
+Every call of an outside tool comes this way. Its intent is committed before it is sent, so that
+whatever happens afterwards, it is known that it may have been; what came of it is committed before
+anybody is told. A call that only reads leaves nothing in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Self
+
+import orjson
+import structlog
+from jsonschema import Draft202012Validator, SchemaError
+
+from turnback.core.approvals import Approval, ApprovalPolicy, ApprovalStatus, needs_approval
+from turnback.core.contracts import choose, states
+from turnback.core.contracts.choose import Before, Decision
+from turnback.core.effects import CallState, Effect, EffectClass, Json, ResourceKey, Standing, worst
+from turnback.core.errors import (
+    DatabaseUnavailable,
+    InvalidArguments,
+    Lost,
+    NotSent,
+    ResourceBusy,
+    Unresolved,
+)
+from turnback.core.values import shown
+from turnback.failpoints import armed, hit
+from turnback.settings import Settings
+from turnback.store.effects import CallOutcome, Effects
+from turnback.store.ids import new_id
+from turnback.store.ledger import Ledger
+from turnback.store.locks import Held, Locks
+from turnback.tools import ending, observing
+from turnback.tools.connection import KEY, Connection, Reply
+from turnback.tools.ending import Ended
+from turnback.tools.registry import Tool
+from turnback.tools.settle import Place, Settling, now_ms, settle
+
+log = structlog.get_logger()
+
+SCOPE = "="
+"""Before the name of a scope of which one call at a time is made: no kind begins with it."""
+
+NAMINGS = 3
+"""How often the things a call touches may turn out to be others than those that were locked."""
+
+UNKNOWN = "Outcome unknown: sent, no reply; check before repeating."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallLimits:
+    """What bounds one call; seconds, bytes and characters. The meanings are in settings.py."""
+
+    tool_timeout: float
+    max_tool_output: int
+    max_before: int
+    lock_expiry: float
+    lock_patience: float
+    lease_expiry: float
+    tool_stop_grace: float
+    approval: ApprovalPolicy
+    approval_ttl: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> Self:
+        """The limits that the settings name; the fields have the settings' names."""
+        values = {name: getattr(settings, name) for name in cls.__dataclass_fields__}
+        return cls(**values | {"approval": ApprovalPolicy(settings.approval)})
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What the model is told of a call, and the effect that it had or may have had."""
+
+    output: str
+    is_error: bool = False
+    effect_id: str | None = None
+
+
+def check_arguments(tool: Tool, args: Mapping[str, Json]) -> None:
+    """Raise `InvalidArguments` where a tool's schema does not allow these."""
+    validator = _validator(orjson.dumps(tool.schema).decode())
+    if validator is None:
+        return
+    fault = next(iter(validator.iter_errors(dict(args))), None)
+    if fault is not None:
+        path = "/" + "/".join(str(part) for part in fault.absolute_path)
+        raise InvalidArguments(
+            f"The arguments do not fit `{tool.shown}`: {shown(fault.message, limit=300)} "
+            f"(at `{path}`). Nothing was done",
+            path=path,
+        )
+
+
+@lru_cache(maxsize=1_000)
+def _validator(schema: str) -> Draft202012Validator | None:
+    parsed = orjson.loads(schema)
+    try:
+        Draft202012Validator.check_schema(parsed)
+    except SchemaError:
+        return None  # its server judges by itself
+    return Draft202012Validator(parsed)
+
+
+class Calls:
+    """Makes calls, and writes of each in the log what is known of it."""
+
+    def __init__(
+        self, *, effects: Effects, ledger: Ledger, locks: Locks, limits: CallLimits
+    ) -> None:
+        self.effects = effects
+        self.ledger = ledger
+        self.locks = locks
+        self.limits = limits
+        self.settling = Settling(
+            effects=effects,
+            ledger=ledger,
+            locks=locks,
+            tool_timeout=limits.tool_timeout,
+            max_before=limits.max_before,
+            lock_expiry=limits.lock_expiry,
+            lock_patience=limits.lock_patience,
+            lease_expiry=limits.lease_expiry,
+        )
+
+    async def question(
+        self,
+        connection: Connection,
+        tool: Tool,
+        args: Mapping[str, Json],
+        place: Place,
+        *,
+        tool_call_id: str,
+        stop: asyncio.Event,
+    ) -> Approval | None:
+        """What a person has to decide before a call is made, which is not made. None: nothing."""
+        try:
+            check_arguments(tool, args)
+            making = _Making(self, connection, tool, args, place, tool_call_id, None, stop)
+            return await making.question()
+        except (InvalidArguments, _Stopped):
+            return None
+
+    def only_reads(self, tool: Tool, args: Mapping[str, Json]) -> bool:
+        """Whether a call surely changes nothing, so that it may overlap with others."""
+        class_ = choose.worst_possible(tool.contract, tool.connection, args)
+        return class_ is EffectClass.READ
+
+    async def call(
+        self,
+        connection: Connection,
+        tool: Tool,
+        args: Mapping[str, Json],
+        place: Place,
+        *,
+        tool_call_id: str,
+        approval: Approval | None,
+        stop: asyncio.Event,
+    ) -> Answered | Approval:
+        """Make a call once, or ask for it: then nothing was done, and a person has to decide.
+
+        `approval` is what was decided about it before, if anything was. Setting `stop` ends the
+        wait for its reply after `tool_stop_grace` seconds. Raises `FencedOff` where the run is no
+        longer this process's, `DatabaseUnavailable` where the database stays away; whatever else
+        goes wrong is for the model to read.
+        """
+        if approval is not None:
+            allowed = approval.allows
+            if allowed is None:
+                return Answered(_not_allowed(approval), is_error=True)
+            args = allowed
+        making = _Making(self, connection, tool, args, place, tool_call_id, approval, stop)
+        try:
+            check_arguments(tool, args)
+            answer = await making.after_doubt() or await making.run()
+        except (InvalidArguments, ResourceBusy) as error:
+            answer = Answered(f"{error.message}.", is_error=True)
+        except _Stopped:
+            answer = Answered("Not run: the turn was stopped.", is_error=True)
+        if isinstance(answer, Answered) and approval is not None and approval.edited is not None:
+            edited = orjson.dumps(approval.edited).decode()
+            note = f"[Somebody who approved this call changed its arguments to {edited}]\n"
+            answer = replace(answer, output=note + answer.output)
+        return answer
+
+
+class _Stopped(Exception):
+    """The turn was stopped before the call was made."""
+
+
+@dataclass(slots=True)
+class _Making:
+    """One call on its way."""
+
+    calls: Calls
+    connection: Connection
+    tool: Tool
+    args: Mapping[str, Json]
+    place: Place
+    tool_call_id: str
+    approval: Approval | None
+    stop: asyncio.Event
+
+    @property
+    def limits(self) -> CallLimits:
+        return self.calls.limits
+
+    async def after_doubt(self) -> Answered | None:
+        """Where the same call was made before and nobody knew what it did: what is known now.
+
+        It is found out before the call is made again; one that did take effect is not.
+        """
+        if self.calls.only_reads(self.tool, self.args):
+            return None
+        for logged in await self.calls.effects.standing(self.place.key):
+            was = logged.effect
+            if was.state not in (CallState.INTENT, CallState.IN_DOUBT) or (
+                (was.connection, was.tool, was.args)
+                != (self.tool.connection, self.tool.name, dict(self.args))
+            ):
+                continue
+            effect = await settle(
+                self.calls.settling, self.connection, self.tool.contract, logged, self.place
+            )
+            if effect.state in (CallState.DONE, CallState.FAILED_DIRTY):
+                told = "It was made before, and did take effect; it was not made again."
+                return Answered(told, is_error=True, effect_id=None)
+        return None
+
+    async def question(self) -> Approval | None:
+        """What a person would have to decide before the call is made, as things are."""
+        contract, name = self.tool.contract, self.tool.connection
+        if not self._asks(choose.worst_possible(contract, name, self.args)):
+            return None
+        try:
+            touched = choose.touched(contract, name, self.args)
+        except Unresolved:
+            touched = ()
+        return self._question(self._decide(await self._look_first(touched)))
+
+    async def run(self) -> Answered | Approval:
+        contract, name = self.tool.contract, self.tool.connection
+        if self.calls.only_reads(self.tool, self.args):
+            return await self._read()
+        try:
+            touched = choose.touched(contract, name, self.args)
+            scopes = choose.scopes(contract, self.args)
+        except Unresolved:
+            touched, scopes = (), ()
+        if question := await self.question():
+            return question
+        held_names = {*touched, *(ResourceKey(name, SCOPE + scope, ()) for scope in scopes)}
+        for _ in range(NAMINGS):
+            async with self.calls.locks.hold(
+                self.place.project_id,
+                held_names,
+                expiry=self.limits.lock_expiry,
+                grace=self.limits.lease_expiry,
+                patience=self.limits.lock_patience,
+            ) as held:
+                before = await self._look_first(touched)
+                own = observing.own_names(before)
+                if own <= held_names:
+                    return await self._logged(before, held)
+                held_names |= own
+        raise ResourceBusy("What the call touches went by other names again and again")
+
+    def _decide(self, before: Before) -> Decision:
+        return choose.decide(
+            self.tool.contract,
+            self.tool.connection,
+            self.args,
+            before,
+            keeps_secrets=self.calls.effects.can_seal,
+        )
+
+    # -- approval
+
+    def _asks(self, class_: EffectClass) -> bool:
+        return self.approval is None and needs_approval(self.limits.approval, class_)
+
+    def _question(self, decision: Decision) -> Approval | None:
+        """What a person has to decide first; None where they need not, or have."""
+        if self.approval is None and not needs_approval(self.limits.approval, decision.class_):
+            return None
+        if self.approval is not None:
+            agreed = self.approval.class_
+            if worst((agreed, decision.class_)) is agreed:
+                return None
+        now = now_ms()
+        return Approval(
+            step_id=self.place.step_id,
+            turn_id=self.place.turn_id,
+            tool_call_id=self.tool_call_id,
+            connection=self.tool.connection,
+            tool=self.tool.name,
+            class_=decision.class_,
+            args=dict(self.args),
+            because=decision.worse_because or self.tool.why,
+            asked_at=now,
+            expires_at=now + round(self.limits.approval_ttl * 1000),
+        )
+
+    # -- looking, and reading
+
+    async def _look_first(self, resources: tuple[ResourceKey, ...]) -> Before:
+        """What the call touches, as it is before it. Raises `_Stopped`."""
+        looking = asyncio.ensure_future(self._observe(resources))
+        stopping = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if self.stop.is_set():
+                raise _Stopped
+            return looking.result()
+        finally:
+            stopping.cancel()
+            looking.cancel()
+
+    async def _observe(self, resources: tuple[ResourceKey, ...]) -> Before:
+        return await observing.observe(
+            self.connection,
+            self.tool.contract,
+            resources,
+            seconds=self.limits.tool_timeout,
+            max_bytes=self.limits.max_before,
+        )
+
+    async def _read(self) -> Answered:
+        outcome, reply, reason = await self._send(None)
+        if reply is None:
+            return Answered(_error(outcome, reason), is_error=True)
+        return Answered(self._told(reply), is_error=self._says_error(reply))
+
+    # -- writing
+
+    async def _logged(self, before: Before, held: Held) -> Answered | Approval:
+        decision = self._decide(before)
+        if question := self._question(decision):
+            return question
+        if decision.class_ is EffectClass.READ:
+            return await self._read()
+        contract = self.tool.contract
+        effect = Effect(
+            id=new_id(),
+            session_id=self.place.key.id,
+            turn_id=self.place.turn_id,
+            step_id=self.place.step_id,
+            number=0,
+            tool_call_id=self.tool_call_id,
+            connection=self.tool.connection,
+            tool=self.tool.name,
+            contract=self.tool.version,
+            class_=decision.class_,
+            case=decision.case,
+            state=CallState.INTENT,
+            standing=Standing.IN_DOUBT,
+            args=dict(self.args),
+            at=now_ms(),
+        )
+        effect = ending.intended(effect, contract, before, decision)
+        kept: Json = observing.to_json(before)
+        secret = ending.is_secret(contract, effect)
+        if secret and not self.calls.effects.can_seal:
+            effect, kept, secret = ending.without_states(effect), None, False
+        key = f"f:{effect.id}"
+        honoured = None if contract.key is None else round(contract.key.honoured * 1000)
+        entries = await self.calls.ledger.entries(
+            self.place.project_id, (touch.resource for touch in effect.touches)
+        )
+        assert self.place.fence is not None, "calls are made within runs"
+        hit("call.intend")
+        number = await self.calls.effects.intend(
+            self.place.key,
+            effect,
+            fence=self.place.fence,
+            held=held,
+            lock_expiry=self.limits.lock_expiry,
+            call_key=key,
+            key_until=None if honoured is None else effect.at + honoured,
+            before=kept,
+            proposed=self._proposed(),
+            secret=secret,
+        )
+        effect = replace(effect, number=number)
+        hit("call.intended")
+        outcome, reply, reason = await self._send(key)
+        hit("call.replied")
+        ended = await self._ended(effect, before, outcome, reply, reason, entries)
+        if not self.calls.effects.can_seal and ending.is_secret(contract, ended.effect):
+            ended = Ended(ending.without_states(ended.effect))
+        is_known = ended.effect.state in (CallState.DONE, CallState.DONE_UNCHANGED)
+        await self._patiently(
+            lambda: self.calls.effects.end(
+                self.place.key,
+                ended.effect,
+                fence=self.place.fence,
+                outcome=outcome,
+                held=held,
+                before=None if is_known else kept,
+                ledger_entries=ended.entries,
+                at=datetime.now(UTC),
+                secret=ending.is_secret(contract, ended.effect) and self.calls.effects.can_seal,
+            )
+        )
+        hit("call.done")
+        return self._answer(ended.effect, reply, outcome, reason)
+
+    def _proposed(self) -> Mapping[str, Json] | None:
+        if self.approval is None or self.approval.edited is None:
+            return None
+        return self.approval.args
+
+    async def _send(self, key: str | None) -> tuple[CallOutcome, Reply | None, str]:
+        """Send the call, and wait for its reply: no longer than may be, nor after a stop."""
+        where = self.tool.contract.key
+        sending = asyncio.ensure_future(
+            self.connection.call(
+                self.tool.name,
+                self.args,
+                timeout=self.limits.tool_timeout,
+                key=None if where is None else key,
+                where=where or KEY,
+            )
+        )
+        if key is not None and armed("call.sent"):
+            await asyncio.sleep(0.05)  # it is on its way
+            hit("call.sent")
+        stopping = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                await asyncio.wait({sending}, timeout=self.limits.tool_stop_grace)
+            if not sending.done():
+                sending.cancel()
+                await asyncio.wait({sending}, timeout=self.limits.tool_stop_grace)
+                return CallOutcome.LOST, None, "the turn was stopped before it had answered"
+            reply = sending.result()
+        except NotSent as error:
+            return CallOutcome.NOT_SENT, None, error.message
+        except Lost as error:
+            return CallOutcome.LOST, None, error.message
+        finally:
+            stopping.cancel()
+            sending.cancel()
+        failed = self._says_error(reply)
+        return CallOutcome.FAILED if failed else CallOutcome.REPLIED, reply, ""
+
+    def _says_error(self, reply: Reply) -> bool:
+        answer = states.body(reply.text, reply.structured)
+        contract = self.tool.contract
+        return choose.is_error(contract, self.args, is_error=reply.is_error, answer=answer)
+
+    async def _ended(
+        self,
+        effect: Effect,
+        before: Before,
+        outcome: CallOutcome,
+        reply: Reply | None,
+        reason: str,
+        entries: ending.Known,
+    ) -> Ended:
+        contract = self.tool.contract
+        if outcome is CallOutcome.NOT_SENT:
+            return ending.not_sent(effect, reason)
+        result = None if reply is None else states.body(reply.text, reply.structured)
+        looked_at = tuple(key for key, _ in before.observed)
+        if outcome is CallOutcome.REPLIED:
+            try:
+                made = choose.made(contract, effect.connection, effect.args, result)
+            except Unresolved:
+                made = ()
+            after = await self._observe((*looked_at, *made))
+            return ending.succeeded(
+                effect,
+                contract,
+                before,
+                after,
+                result,
+                known=entries,
+                can_seal=self.calls.effects.can_seal,
+            )
+        after = await self._observe(looked_at)
+        replied = reply is not None
+        return ending.failed(
+            effect, contract, before, after, result, known=entries, replied=replied
+        )
+
+    async def _patiently(self, act: Callable[[], Any]) -> None:
+        """What came of a call is not lost because the database is away for a moment."""
+        loop = asyncio.get_running_loop()
+        deadline, pause = loop.time() + self.limits.lease_expiry, 0.05
+        while True:
+            try:
+                await act()
+            except DatabaseUnavailable:
+                if loop.time() > deadline:
+                    raise
+                await asyncio.sleep(pause)
+                pause = min(1.0, pause * 2)
+            else:
+                return
+
+    # -- what the model is told
+
+    def _told(self, reply: Reply) -> str:
+        text = reply.text
+        if not text and reply.structured is not None:
+            text = orjson.dumps(reply.structured).decode()
+        return cut(text, self.limits.max_tool_output)
+
+    def _answer(
+        self, effect: Effect, reply: Reply | None, outcome: CallOutcome, reason: str
+    ) -> Answered:
+        if reply is not None:
+            is_error = outcome is not CallOutcome.REPLIED
+            output = self._told(reply)
+            if effect.state is CallState.FAILED_DIRTY:
+                output = f"{output}\n[It failed, and yet something has changed]"
+            return Answered(output, is_error=is_error, effect_id=effect.id)
+        if effect.state is CallState.FAILED_DIRTY:
+            output = "No reply came, and what it touches has changed; look before you go on."
+            return Answered(output, is_error=True, effect_id=effect.id)
+        return Answered(_error(outcome, reason), is_error=True, effect_id=effect.id)
+
+
+def told_of(effect: Effect, most: int) -> Answered:
+    """What a model is told of a call that the log has; `most` characters of its output."""
+    result = effect.result
+    output = None
+    if isinstance(result, dict) and result.keys() == {"text"} and isinstance(result["text"], str):
+        output = result["text"]
+    elif result is not None:
+        output = orjson.dumps(result).decode()
+    match effect.state:
+        case CallState.INTENT | CallState.IN_DOUBT:
+            return Answered(output or UNKNOWN, is_error=True, effect_id=effect.id)
+        case CallState.DONE | CallState.DONE_UNCHANGED:
+            said = "Done. What it answered is not known." if output is None else output
+            return Answered(cut(said, most), effect_id=effect.id)
+        case CallState.FAILED_CLEAN:
+            said = output or "It surely did not take effect."
+            return Answered(cut(said, most), is_error=True, effect_id=effect.id)
+        case CallState.FAILED_DIRTY:
+            said = output or "What it answered is not known, and what it touches has changed."
+            return Answered(cut(said, most), is_error=True, effect_id=effect.id)
+
+
+def cut(text: str, most: int) -> str:
+    """A tool's output, as much as a model is told."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n[{len(text) - most} more characters are left out (`max_tool_output`)]"
+
+
+def _error(outcome: CallOutcome, reason: str) -> str:
+    if outcome is CallOutcome.NOT_SENT:
+        return f"Not sent, nothing was done: {reason}"
+    return f"{UNKNOWN} ({reason})"
+
+
+def _not_allowed(approval: Approval) -> str:
+    match approval.status:
+        case ApprovalStatus.DENIED:
+            return "Not run: a person denied it. Do without it, or ask what they want instead."
+        case ApprovalStatus.EXPIRED:
+            return "Not run: nobody approved it in time."
+        case _:
+            return "Not run."

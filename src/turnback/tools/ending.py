@@ -1,0 +1,231 @@
+"""What a call has come to: from its reply and two looks at the world to the effect as it is logged.
+
+Pure. The rules are those of undo.md 2: a failure whose things are as before failed cleanly; where
+they differ it did not, and its inverse is made of what was there before; where that cannot be seen
+nobody knows. An error in the body of a success is a failure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from turnback.core import drift
+from turnback.core.contracts import choose, states
+from turnback.core.contracts.choose import Before, Decision
+from turnback.core.contracts.model import Contract
+from turnback.core.contracts.states import Observation, Unreadable
+from turnback.core.drift import LedgerEntry, Source
+from turnback.core.effects import (
+    STANDING_OF_CALL,
+    CallState,
+    Effect,
+    EffectClass,
+    Json,
+    ResourceKey,
+    Touch,
+    worst,
+)
+from turnback.core.errors import Unresolved
+
+Known = Mapping[ResourceKey, Sequence[LedgerEntry]]
+"""The ledger's entries of each resource, as they were before the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An effect after its call, and what the ledger gets of it."""
+
+    effect: Effect
+    entries: tuple[LedgerEntry, ...] = ()
+
+
+def intended(effect: Effect, contract: Contract, before: Before, decision: Decision) -> Effect:
+    """The effect as it is written before its call is sent."""
+    try:
+        inverse = choose.inverse(contract, decision, effect.args, before)
+    except Unresolved:
+        inverse = None  # it needs the result
+    told = replace(_decided(effect, decision), touches=_touches(before, None), inverse=inverse)
+    inside = (
+        resource
+        for _, seen in before.observed
+        if isinstance(seen, Observation)
+        for resource in seen.inside
+    )
+    return replace(told, inside=tuple(dict.fromkeys(inside)))
+
+
+def succeeded(
+    effect: Effect,
+    contract: Contract,
+    before: Before,
+    after: Before,
+    result: Json,
+    *,
+    known: Known,
+    can_seal: bool,
+) -> Ended:
+    """A call that said that it was done.
+
+    `after` is what its things are now, those among them that it has made.
+    """
+    decision = choose.decide(
+        contract, effect.connection, effect.args, before, result, keeps_secrets=can_seal
+    )
+    class_, inverse, cancel = decision.class_, None, None
+    if class_ in (EffectClass.REVERSIBLE, EffectClass.COMPENSABLE):
+        try:
+            inverse = choose.inverse(contract, decision, effect.args, before, result)
+        except Unresolved:
+            class_ = EffectClass.IRREVERSIBLE
+    try:
+        cancel = choose.cancel_call(decision, contract, effect.args, result)
+    except Unresolved:
+        cancel = None
+    touches = _touches(before, after)
+    if after.unreadable and class_ is EffectClass.REVERSIBLE:
+        class_ = EffectClass.COMPENSABLE  # what it wrote cannot be known, nor checked later
+    unchanged = choose.is_unchanged(contract, effect.args, before, result) or (
+        class_ is EffectClass.REVERSIBLE
+        and not decision.tells
+        and bool(touches)
+        and all(touch.before is not None and _is_as_before(touch) for touch in touches)
+    )
+    state = CallState.DONE_UNCHANGED if unchanged else CallState.DONE
+    ended = replace(
+        _decided(effect, decision),
+        class_=class_,
+        state=state,
+        standing=None if class_ is EffectClass.READ else STANDING_OF_CALL[state],
+        result=result,
+        touches=touches,
+        inverse=inverse,
+        cancel=None if cancel is None else (cancel,),
+    )
+    if decision.cancel is not None and cancel is not None:
+        until = choose.moment(decision.cancel.until, effect.args, result, sent=effect.at)
+        ended = replace(ended, cancel_until=until)
+    if decision.settles is not None:
+        at = choose.moment(decision.settles.at, effect.args, result, sent=effect.at)
+        ended = replace(ended, settles_at=at)
+    return Ended(ended, _entries(ended, known))
+
+
+def failed(
+    effect: Effect,
+    contract: Contract,
+    before: Before,
+    after: Before,
+    result: Json,
+    *,
+    known: Known,
+    replied: bool,
+) -> Ended:
+    """A call that said that it failed, or, not having `replied`, said nothing.
+
+    Without a reply, things that are as before prove nothing: it may still take effect.
+    """
+    touches = _touches(before, after)
+    readable = bool(touches) and not before.unreadable and not after.unreadable
+    changed = any(not _is_as_before(t) for t in touches if t.before is not None)
+    if changed and not after.unreadable:
+        state = CallState.FAILED_DIRTY
+    elif readable and replied:
+        state = CallState.FAILED_CLEAN
+    else:
+        state = CallState.IN_DOUBT
+    ended = replace(effect, state=state, standing=STANDING_OF_CALL[state], result=result)
+    if state is not CallState.FAILED_DIRTY:
+        return Ended(ended)
+    class_, inverse = effect.class_, effect.inverse
+    if inverse is None:
+        class_ = worst((class_, EffectClass.IRREVERSIBLE))
+    ended = replace(ended, touches=touches, class_=class_)
+    return Ended(ended, _entries(ended, known))
+
+
+def not_sent(effect: Effect, reason: str) -> Ended:
+    """A call that never left."""
+    return Ended(
+        replace(effect, state=CallState.FAILED_CLEAN, standing=None, result={"text": reason})
+    )
+
+
+def is_secret(contract: Contract, effect: Effect) -> bool:
+    """Whether a state that the effect holds is nobody's to see."""
+    kinds = {touch.resource.kind for touch in effect.touches}
+    return any(contract.resources[kind].secret for kind in kinds if kind in contract.resources)
+
+
+def without_states(effect: Effect) -> Effect:
+    """The effect without anything of its states: there is no key to keep them under."""
+    return replace(
+        effect, class_=EffectClass.IRREVERSIBLE, touches=(), inverse=None, cancel=None, result=None
+    )
+
+
+def _decided(effect: Effect, decision: Decision) -> Effect:
+    return replace(
+        effect,
+        class_=decision.class_,
+        case=decision.case,
+        narrow=decision.narrow,
+        tells=decision.tells,
+        people=decision.people,
+        names=decision.names,
+        residue=decision.residue,
+        not_kept=decision.not_kept,
+        covers=decision.covers,
+        needs=decision.needs,
+    )
+
+
+def _touches(before: Before, after: Before | None) -> tuple[Touch, ...]:
+    """What was touched, under the things' own names; what the call has made was not there before.
+
+    Of a thing with two names, both of them given, one touch is kept.
+    """
+    seen_after = {} if after is None else dict(after.observed)
+    seen_before = dict(before.observed)
+    touches: dict[ResourceKey, Touch] = {}
+    for key in (*seen_before, *(k for k in seen_after if k not in seen_before)):
+        was: Observation | Unreadable = seen_before.get(key, states.ABSENT)
+        now = seen_after.get(key)
+        own = key
+        children: tuple[ResourceKey, ...] = ()
+        for seen in (was, now):
+            if isinstance(seen, Observation):
+                own, children = seen.canonical or own, seen.children
+        if isinstance(was, Unreadable):
+            touches[own] = Touch(own, None, {}, children=children)
+        elif isinstance(now, Observation):
+            change = states.difference(was.leaves, now.leaves)
+            touches[own] = Touch(own, was.leaves, change.wrote, change.removed, children=children)
+        else:
+            touches[own] = Touch(own, was.leaves, {}, children=children)
+    return tuple(touches.values())
+
+
+def _is_as_before(touch: Touch) -> bool:
+    return not touch.wrote and not touch.removed
+
+
+def _entries(effect: Effect, known: Known) -> tuple[LedgerEntry, ...]:
+    entries: list[LedgerEntry] = []
+    for touch in effect.touches:
+        if touch.before is None or _is_as_before(touch):
+            continue
+        theirs = drift.strange(touch.resource, known.get(touch.resource, ()), touch.before)
+        entries += [] if theirs is None else [theirs]
+        entries.append(
+            LedgerEntry(
+                touch.resource,
+                Source.EFFECT,
+                touch.wrote,
+                touch.removed,
+                effect_id=effect.id,
+                session_id=effect.session_id,
+            )
+        )
+    return tuple(entries)

@@ -1,0 +1,257 @@
+"""Settling doubts: a call was sent, or may have been, and nobody knows what it did (undo.md 2).
+
+At recovery, at plan time, and before the same call is made again. In this order: the look-up that
+its contract declares; the same call once more, where its key is honoured still; its things read
+again, as they were before it meaning that it did not take effect once no call can be under way. A
+change that its arguments do not account for may be a stranger's, and leaves the doubt as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from turnback.core.contracts import choose, states
+from turnback.core.contracts.choose import Applied, Before, NotApplied
+from turnback.core.contracts.equality import same
+from turnback.core.contracts.model import Contract
+from turnback.core.effects import CallState, Effect, Json, LeafPath, Touch
+from turnback.core.errors import Lost, NotSent, ResourceBusy, Unresolved
+from turnback.store.effects import CallOutcome, Effects, Logged, Purpose
+from turnback.store.ledger import Ledger
+from turnback.store.locks import Locks
+from turnback.store.rows import SessionKey
+from turnback.tools import ending, observing
+from turnback.tools.connection import KEY, Connection, Reply
+from turnback.tools.ending import Ended
+
+MARGIN_MS = 5_000
+"""Beyond `tool_timeout`, until no call can be under way that was sent before."""
+
+
+def now_ms() -> int:
+    """The time, in ms since the epoch."""
+    return round(datetime.now(UTC).timestamp() * 1000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a call is made: the open step of a run, which holds its session by `fence`.
+
+    Without a fence no run is under way, and only doubts are settled.
+    """
+
+    key: SessionKey
+    project_id: str
+    turn_id: str
+    step_id: str
+    fence: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """What settling needs; times in seconds."""
+
+    effects: Effects
+    ledger: Ledger
+    locks: Locks
+    tool_timeout: float
+    max_before: int
+    lock_expiry: float
+    lock_patience: float
+    lease_expiry: float
+
+
+async def settle(
+    by: Settling, connection: Connection, contract: Contract, logged: Logged, place: Place
+) -> Effect:
+    """The effect as it is known now; in doubt still, or as it was settled, which is committed.
+
+    Raises `FencedOff`, `DatabaseUnavailable`.
+    """
+    effect = logged.effect
+    if effect.purged or (logged.before is None and contract.find is None):
+        return await _doubtful(by, place, effect, logged)
+    try:
+        async with by.locks.hold(
+            place.project_id,
+            (touch.resource for touch in effect.touches),
+            expiry=by.lock_expiry,
+            grace=by.lease_expiry,
+            patience=by.lock_patience,
+        ):
+            ended, outcome, n = await _found_out(by, connection, contract, logged, place)
+            if ended is None:
+                return await _doubtful(by, place, effect, logged)
+            secret = logged.is_secret
+            await by.effects.end(
+                place.key,
+                ended.effect,
+                fence=place.fence,
+                outcome=outcome,
+                ledger_entries=ended.entries,
+                at=datetime.now(UTC),
+                n=n,
+                secret=secret,
+            )
+            return ended.effect
+    except ResourceBusy:
+        return effect
+
+
+async def _doubtful(by: Settling, place: Place, effect: Effect, logged: Logged) -> Effect:
+    """Nobody knows, and that is what the log says from now on."""
+    if effect.state is not CallState.INTENT:
+        return effect
+    doubtful = replace(effect, state=CallState.IN_DOUBT)
+    await by.effects.end(
+        place.key,
+        doubtful,
+        fence=place.fence,
+        outcome=CallOutcome.LOST,
+        before=logged.before,
+        at=datetime.now(UTC),
+        was=(CallState.INTENT,),
+        secret=logged.is_secret,
+    )
+    return doubtful
+
+
+async def _found_out(
+    by: Settling, connection: Connection, contract: Contract, logged: Logged, place: Place
+) -> tuple[Ended | None, CallOutcome | None, int]:
+    effect = logged.effect
+    before = observing.from_json(logged.before or [])
+    known = await by.ledger.entries(place.project_id, (t.resource for t in effect.touches))
+
+    async def after(*more: object) -> Before:
+        keys = [key for key, _ in before.observed]
+        return await observing.observe(
+            connection,
+            contract,
+            [*keys, *more],  # type: ignore[list-item]
+            seconds=by.tool_timeout,
+            max_bytes=by.max_before,
+        )
+
+    async def done(result: Json) -> Ended:
+        try:
+            made = choose.made(contract, effect.connection, effect.args, result)
+        except Unresolved:
+            made = ()
+        return ending.succeeded(
+            effect,
+            contract,
+            before,
+            await after(*made),
+            result,
+            known=known,
+            can_seal=by.effects.can_seal,
+        )
+
+    if contract.find is not None:
+        reply, n = await _again(by, connection, contract, logged, place, Purpose.FIND)
+        if reply is not None and not reply.is_error:
+            answer = states.body(reply.text, reply.structured)
+            since = (now_ms() - effect.at) / 1000
+            match choose.found(contract, effect.args, logged.key, answer, since=since):
+                case NotApplied() if _is_over(by, effect):
+                    return _not_applied(effect), CallOutcome.REPLIED, n
+                case Applied(result):
+                    return await done(result), CallOutcome.REPLIED, n
+                case _:
+                    pass
+    honoured = logged.key_until is not None and logged.key_until > datetime.now(UTC)
+    if honoured and contract.key is not None:
+        reply, n = await _again(by, connection, contract, logged, place, Purpose.REPLAY)
+        if reply is not None:
+            answer = states.body(reply.text, reply.structured)
+            if choose.is_error(contract, effect.args, is_error=reply.is_error, answer=answer):
+                seen = await after()
+                failed = ending.failed(
+                    effect, contract, before, seen, answer, known=known, replied=True
+                )
+                return failed, CallOutcome.FAILED, n
+            return await done(answer), CallOutcome.REPLIED, n
+    if not before.observed or before.unreadable or not _is_over(by, effect):
+        return None, None, 0
+    seen = await after()
+    looked = ending.failed(effect, contract, before, seen, None, known=known, replied=True)
+    match looked.effect.state:
+        case CallState.FAILED_CLEAN:
+            return looked, CallOutcome.LOST, 0
+        case CallState.FAILED_DIRTY if _accounted_for(looked.effect):
+            return looked, CallOutcome.LOST, 0
+        case _:
+            return None, None, 0
+
+
+def _is_over(by: Settling, effect: Effect) -> bool:
+    """Whether no call can be under way any more that was sent then."""
+    return now_ms() - effect.at > by.tool_timeout * 1000 + MARGIN_MS
+
+
+def _not_applied(effect: Effect) -> Ended:
+    return Ended(replace(effect, state=CallState.FAILED_CLEAN, standing=None))
+
+
+async def _again(
+    by: Settling,
+    connection: Connection,
+    contract: Contract,
+    logged: Logged,
+    place: Place,
+    purpose: Purpose,
+) -> tuple[Reply | None, int]:
+    effect = logged.effect
+    tool, args, key = effect.tool, effect.args, logged.key
+    if purpose is Purpose.FIND:
+        try:
+            call = choose.find_call(contract, effect.args, logged.key)
+        except Unresolved:
+            return None, 0
+        assert call is not None
+        tool, args = call.tool, call.args
+    n = await by.effects.call_again(place.key, effect.id, purpose=purpose, tool=tool, call_key=key)
+    if n is None:
+        return None, 0
+    where = contract.key if purpose is Purpose.REPLAY else None
+    try:
+        reply = await connection.call(
+            tool,
+            args,
+            timeout=by.tool_timeout,
+            key=None if where is None else key,
+            where=where or KEY,
+        )
+    except (NotSent, Lost):
+        return None, n
+    return reply, n
+
+
+def _accounted_for(effect: Effect) -> bool:
+    """Whether the call's own arguments are what its things have become."""
+    given = list(_values(dict(effect.args)))
+
+    def is_ours(value: Json) -> bool:
+        return any(same(value, one) for one in given)
+
+    return all(
+        not touch.removed and all(is_ours(value) for value in _written(touch).values())
+        for touch in effect.touches
+    )
+
+
+def _written(touch: Touch) -> dict[LeafPath, Json]:
+    return dict(touch.wrote)
+
+
+def _values(value: Json) -> Iterator[Json]:
+    yield value
+    if isinstance(value, dict):
+        for member in value.values():
+            yield from _values(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _values(item)
