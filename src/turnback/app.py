@@ -23,6 +23,7 @@ from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.ids import new_id
 from turnback.telemetry import metrics, tracing
+from turnback.tools import catalog
 
 
 @asynccontextmanager
@@ -41,6 +42,9 @@ async def opened(settings: Settings, database_url: str) -> AsyncIterator[Dao]:
             max_redo_depth=settings.max_redo_depth,
             directory_cache=settings.directory_cache,
             attachments=settings.attachments_folder,
+            secret_key=None
+            if settings.secret_key is None
+            else settings.secret_key.get_secret_value(),
         )
     finally:
         await database.close()
@@ -57,8 +61,12 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         watching = asyncio.create_task(metrics.watch_loop())
         try:
-            async with opened(settings, database_url) as dao, tracing.exporting(dao.node_id):
-                sessions = Sessions(dao, settings)
+            async with (
+                opened(settings, database_url) as dao,
+                tracing.exporting(dao.node_id),
+                catalog.opened(settings, dao.pins) as tools,
+            ):
+                sessions = Sessions(dao, settings, tools)
                 await sessions.start()
                 app.state.sessions = sessions
                 app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)

@@ -177,7 +177,6 @@ async def test_what_is_for_v1_is_unknown_to_a_base_client(server: Server) -> Non
 @pytest.mark.parametrize(
     ("type_", "fields"),
     [
-        ("Approve", {"toolCallId": "t", "decision": "approve"}),
         ("Undo", {"planId": "p"}),
         ("Acknowledge", {"residueId": "r"}),
         ("Revert", {"messageId": "m", "effects": "undo"}),

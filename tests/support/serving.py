@@ -26,6 +26,7 @@ from turnback.settings import Settings
 
 QUICK: dict[str, Any] = {
     "offline_delay_ms": 0,
+    "demo": False,
     "poll_interval": 0.2,
     "lease_heartbeat": 0.5,
     "lease_grace": 0.2,

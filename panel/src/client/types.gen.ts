@@ -19,6 +19,21 @@ export type AddOperator = {
   position?: Position | null;
 };
 
+/** A call that waits, or waited, for a person. `toolName` is the connection's name and the tool's. `class` is how far the call can be taken back at worst, `because` why that is worse than the tool's contract has it. `argsHash` is what a decision names. `edited` are the arguments that it was approved with, where they are others than `input`. It waits until `expiresAt`; times in ms. */
+export type ApprovalFrame = {
+  toolCallId: string;
+  toolName: string;
+  input: Record<string, unknown>;
+  class: "read" | "reversible" | "compensable" | "irreversible";
+  because: string | null;
+  argsHash: string;
+  askedAt: number;
+  expiresAt: number;
+  status: "waiting" | "approved" | "denied" | "expired" | "dropped";
+  edited: Record<string, unknown> | null;
+  by: string | null;
+};
+
 /** A file that a prompt is about, as it was then; whether it is still there, REST says. */
 export type AttachedFrame = {
   id: string;
@@ -147,7 +162,7 @@ export type ChangedRunSettings = {
   disabledTools?: string[] | null;
 };
 
-export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand;
+export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
 
 /** A comment box at another place. */
 export type MoveComment = {
@@ -224,7 +239,7 @@ export type RunSettingsFrame = {
   disabledTools: string[];
 };
 
-export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerHeadChangeEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
+export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerApprovalEvent | WsServerHeadChangeEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
 
 /** A step as a v1 client sees it: without the workflows, which are read by the step's id. */
 export type StepFrame = {
@@ -277,6 +292,17 @@ export type UsageFrame = {
   inputTokens: number;
   outputTokens: number;
   totalTokens: number;
+};
+
+/** A person's decision about a call that waits; `argsHash` is that of what they were shown. `input` are other arguments to make the call with; the agent is told of them. */
+export type WsClientApproveCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientApproveCommand";
+  toolCallId: string;
+  decision: "approve" | "deny";
+  argsHash: string;
+  input?: Record<string, unknown> | null;
 };
 
 /** HEAD to any step; `step-initial` is the empty conversation. */
@@ -342,6 +368,15 @@ export type WsServerAckEvent = {
   headId: string;
   eventSeq: number;
   messageId?: string | null;
+};
+
+/** A call waits for a person, or waits no more: `approval` says how it stands. */
+export type WsServerApprovalEvent = {
+  type: "WsServerApprovalEvent";
+  messageId: string;
+  stepId: string;
+  approval: ApprovalFrame;
+  eventSeq: number;
 };
 
 /** A provisional piece. `offset` counts UTF-16 units of the text, or of the call's arguments. */
@@ -414,7 +449,7 @@ export type WsServerSnapshotEvent = {
   pendingAction: PendingActionFrame | null;
   effectsOutOfStep: Record<string, unknown>[];
   undos: Record<string, unknown>[];
-  waitingFor: Record<string, unknown>[];
+  waitingFor: ApprovalFrame[];
   reset?: boolean | null;
 };
 
@@ -422,7 +457,7 @@ export type WsServerSnapshotEvent = {
 export type WsServerStatusEvent = {
   type: "WsServerStatusEvent";
   state: "AVAILABLE" | "GENERATING" | "STOPPING" | "UNAVAILABLE";
-  waitingFor: Record<string, unknown>[];
+  waitingFor: ApprovalFrame[];
   eventSeq?: number | null;
 };
 

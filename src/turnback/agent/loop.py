@@ -1,17 +1,18 @@
 """The ReAct loop: one turn as an async generator of deltas and step drafts.
 
 It commits nothing. Whoever runs it makes each draft durable before asking for the next item
-(protocol.md, "Order"). It always ends with exactly one draft that has an `end_reason`, whatever
-the model, a tool or the clock does; only closing or cancelling the generator itself cuts it off.
+(protocol.md, "Order"), and so the step that is `Opened` before any outside tool is called for it
+(undo.md 2). It always ends with exactly one draft that has an `end_reason`, whatever the model, a
+tool or the clock does, or with `Waits`, where a person has to decide first; only closing or
+cancelling the generator itself cuts it off, and losing the database or the run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from typing import Any
@@ -20,21 +21,24 @@ import structlog
 from pydantic_ai.messages import ModelMessage, ModelResponse, ModelResponseStreamEvent
 from pydantic_ai.tools import ToolDefinition
 
-from turnback.agent import canvas
-from turnback.agent.canvas import ToolSpec
 from turnback.agent.conversation import Conversation
 from turnback.agent.models import ChatModel, Streamed, failure_sentence, pause_before_retry
-from turnback.agent.reply import INVALID_JSON, Reply
+from turnback.agent.reply import INVALID_JSON, Reply, Resumed
 from turnback.agent.steps import (
+    ERROR,
     Delta,
+    Opened,
     PastStep,
     RunLimits,
     StepDraft,
     ToolCall,
     ToolResult,
     Usage,
+    Waits,
 )
-from turnback.core.errors import TooLarge, TurnbackError
+from turnback.agent.toolbox import Toolbox, canvas_toolbox
+from turnback.core.approvals import Approval
+from turnback.core.errors import StoreError, TooLarge, TurnbackError
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
 from turnback.failpoints import hit
@@ -43,6 +47,7 @@ from turnback.telemetry.runs import Observer, Unobserved
 
 __all__ = [
     "Delta",
+    "Opened",
     "PastStep",
     "RunLimits",
     "StepDraft",
@@ -50,6 +55,8 @@ __all__ = [
     "ToolResult",
     "Toolbox",
     "Usage",
+    "Waits",
+    "canvas_toolbox",
     "run_turn",
 ]
 
@@ -60,42 +67,6 @@ EVENTS_AHEAD = 64  # of a model's stream that wait while the consumer commits
 # sum that a database's whole number holds.
 MOST_TOKENS = 2**40
 CLOSE_GRACE = 2.0  # seconds that a cancelled model call or tool has to clean up
-
-ERROR = "[ERROR] "
-
-
-@dataclass(frozen=True, kw_only=True)
-class Toolbox:
-    """The tools a run may use: what the model is offered, and the one way to call them.
-
-    `disabled` names tools that are switched off: not in `specs`, and said to be off when called.
-    `call` takes the workflow, a name out of `specs` and the arguments; it returns the workflow
-    that results and the output. It raises `ToolFailed` and then nothing has changed.
-    """
-
-    specs: Mapping[str, ToolSpec]
-    call: Callable[[Workflow, str, Mapping[str, object]], Awaitable[tuple[Workflow, str]]]
-    disabled: frozenset[str] = frozenset()
-
-
-def canvas_toolbox(new_link_id: Callable[[], str], limits: RunLimits) -> Toolbox:
-    """The tools on the canvas (protocol.md 2)."""
-
-    async def call(
-        workflow: Workflow, name: str, args: Mapping[str, object]
-    ) -> tuple[Workflow, str]:
-        return canvas.call(
-            workflow,
-            name,
-            args,
-            new_link_id=new_link_id,
-            max_output=limits.max_tool_output,
-            max_bytes=limits.max_workflow_bytes,
-            max_depth=limits.max_json_depth,
-        )
-
-    specs = {n: s for n, s in canvas.CANVAS_TOOLS.items() if n not in limits.disabled_tools}
-    return Toolbox(specs=specs, call=call, disabled=limits.disabled_tools)
 
 
 async def run_turn(
@@ -109,13 +80,18 @@ async def run_turn(
     new_link_id: Callable[[], str],
     tools: Toolbox | None = None,
     observer: Observer | None = None,
-) -> AsyncGenerator[Delta | StepDraft, None]:
+    opened: Opened | None = None,
+    first_index: int = 1,
+) -> AsyncGenerator[Delta | Opened | StepDraft | Waits, None]:
     """Run one turn: its deltas and its steps, in order.
 
     `history` is the visible path, oldest first, and ends with the prompt to answer; `workflow` is
     the one at HEAD. Each model call, with its tools, is one draft. Setting `stop` cuts in at any
     instant: what had streamed becomes a draft, and one more says that it was stopped. `observer`
-    is told of each call while it goes on.
+    is told of each call while it goes on. A turn that waited goes on with its `opened` step, whose
+    index is `first_index`.
+
+    Raises `StoreError` where the run or the database is lost.
     """
     watched = observer or Unobserved()
     toolbox = tools or canvas_toolbox(new_link_id, limits)
@@ -127,54 +103,60 @@ async def run_turn(
     ids = {call.id for step in history for call in step.tool_calls}
     said: tuple[ModelResponse, Sequence[ToolCall], Sequence[ToolResult]] | None = None
     async with _watching(stop, limits) as watch:
-        for step_index in count(1):
-            reply = Reply(step_index=step_index, limits=limits, ids=ids, new_id=new_id)
-            results: list[ToolResult] = []
-            before = workflow
-            cut: _Cut | None = None
+        for step_index in count(first_index):
+            reply: Reply | Resumed
+            reply = asked = Reply(step_index=step_index, limits=limits, ids=ids, new_id=new_id)
+            making = _Making(toolbox, watched, step_index, workflow)
+            before, cut, usage = workflow, None, None
             try:
                 watch.check()
-                if step_index > limits.max_steps:
-                    raise _limit(f"{limits.max_steps} model calls in a turn (`max_steps`).")
-                if said is not None:
-                    conversation.add(*said)
-                messages = conversation.messages(workflow, beside=beside)
-                with watched.model_call(model.name, step_index) as seen:
-                    listening = _listen(model, messages, definitions, workflow, reply, watch)
-                    async with aclosing(listening) as deltas:
-                        async for delta in deltas:
-                            seen.piece()
-                            yield delta
-                    if model.counts_tokens and (used := _usage(reply.answer)):
-                        seen.used(used["inputTokens"], used["outputTokens"])
-                for call in reply.calls():
-                    watch.check()
-                    results.append(_error(call, "Not finished: the run ended while it ran."))
-                    tool = call.name if call.name in toolbox.specs else "unknown"
-                    with watched.tool_call(tool, call.id, step_index) as seen:
-                        workflow, results[-1] = await _run_tool(toolbox, workflow, call, watch)
-                        if results[-1].is_error:
-                            seen.outcome = "failed"
-                    hit("tool")
+                if opened is not None:
+                    reply, usage = Resumed(opened), opened.usage
+                else:
+                    if step_index > limits.max_steps:
+                        raise _limit(f"{limits.max_steps} model calls in a turn (`max_steps`).")
+                    if said is not None:
+                        conversation.add(*said)
+                    messages = conversation.messages(workflow, beside=beside)
+                    with watched.model_call(model.name, step_index) as seen:
+                        listening = _listen(model, messages, definitions, workflow, asked, watch)
+                        async with aclosing(listening) as deltas:
+                            async for delta in deltas:
+                                seen.piece()
+                                yield delta
+                        usage = _usage(asked.answer) if model.counts_tokens else None
+                        if usage:
+                            seen.used(usage["inputTokens"], usage["outputTokens"])
+                    if any(toolbox.outer(call) for call in reply.calls()):
+                        yield Opened(content=reply.text, tool_calls=reply.calls(), usage=usage)
+                await making.make(reply.calls(), watch)
             except _Cut as raised:
                 cut = raised
             except TooLarge as error:
                 cut = _limit(error.message)
+            except StoreError:
+                raise
             except Exception as error:
                 log.exception("run failed")
                 cut = _failed(f"Turnback itself failed unexpectedly (`{type(error).__name__}`).")
-            calls = reply.calls()
+            if making.waiting and cut is None:
+                yield Waits(tuple(making.waiting))
+                return
+            calls, workflow, opened = reply.calls(), making.workflow, None
+            results = making.results_of(calls)
             answered = not calls and cut is None
+            if usage is None and model.counts_tokens:
+                usage = _usage(asked.answer)
             if reply:
-                not_run = (_error(call, "Not run.") for call in calls[len(results) :])
                 yield StepDraft(
                     content=reply.text,
                     tool_calls=calls,
-                    tool_results=(*results, *not_run),
-                    usage=_usage(reply.answer) if model.counts_tokens else None,
+                    tool_results=results,
+                    usage=usage,
                     before=before,
                     after=workflow,
                     end_reason=EndReason.COMPLETE if answered else None,
+                    effects=tuple(making.effects),
                 )
             if answered:
                 return
@@ -184,6 +166,70 @@ async def run_turn(
                 )
                 return
             said = (reply.sent_back(), calls, results)
+
+
+class _Making:
+    """The calls of one answer, made one after the other; those that only read may overlap.
+
+    At the first that a person has to decide about it ends: `waiting` has what they have to decide,
+    for that call and for those after it.
+    """
+
+    def __init__(
+        self, toolbox: Toolbox, watched: Observer, step_index: int, workflow: Workflow
+    ) -> None:
+        self.workflow = workflow
+        self.effects: list[str] = []
+        self.waiting: list[Approval] = []
+        self._toolbox = toolbox
+        self._watched = watched
+        self._step_index = step_index
+        self._results: dict[str, ToolResult] = {}
+
+    def results_of(self, calls: Sequence[ToolCall]) -> tuple[ToolResult, ...]:
+        """A result for each of the calls."""
+        return tuple(self._results.get(call.id) or _error(call, "Not run.") for call in calls)
+
+    async def make(self, calls: Sequence[ToolCall], watch: _Watch) -> None:
+        """Make the calls. Raises as `_Watch.check` does, and what losing the run raises."""
+        for group in self._toolbox.groups(calls):
+            watch.check()
+            for call in group:
+                what = _error(call, "Not finished: the run ended while it ran.")
+                self._results[call.id] = what
+            if len(group) == 1:
+                await self._make(group[0], watch)
+            else:
+                await asyncio.gather(*(self._make(call, watch) for call in group))
+            hit("tool")
+            if self.waiting:
+                watch.check()
+                left = calls[calls.index(group[-1]) + 1 :]
+                await self._ask_about(left)
+                return
+
+    async def _make(self, call: ToolCall, watch: _Watch) -> None:
+        tool = call.name if call.name in self._toolbox.offered else "unknown"
+        with self._watched.tool_call(tool, call.id, self._step_index) as seen:
+            if (outside := self._toolbox.outer(call)) is not None:
+                made = await outside.call(call)
+                if isinstance(made, Approval):
+                    self.waiting.append(made)
+                    del self._results[call.id]
+                    return
+                result, effect = made
+                self.effects += [] if effect is None else [effect]
+            else:
+                self.workflow, result = await _run_tool(self._toolbox, self.workflow, call, watch)
+            self._results[call.id] = result
+            if result.is_error:
+                seen.outcome = "failed"
+
+    async def _ask_about(self, calls: Iterable[ToolCall]) -> None:
+        for call in calls:
+            if (outside := self._toolbox.outer(call)) is not None:
+                question = await outside.question(call)
+                self.waiting += [] if question is None else [question]
 
 
 async def _listen(
@@ -298,7 +344,7 @@ async def _run_tool(
     if call.name in toolbox.disabled:
         return workflow, _error(call, f"The tool `{call.name}` is switched off. Do without it.")
     if call.name not in toolbox.specs:
-        known = ", ".join(f"`{name}`" for name in toolbox.specs)
+        known = ", ".join(f"`{name}`" for name in toolbox.offered)
         return workflow, _error(call, f"Unknown tool `{call.name}`. The tools are {known}.")
     if call.input.keys() == {INVALID_JSON}:
         return workflow, _error(call, "The arguments are not one JSON object. Nothing was done.")
@@ -331,7 +377,7 @@ def _definitions(toolbox: Toolbox) -> list[ToolDefinition]:
         ToolDefinition(
             name=spec.name, description=spec.description, parameters_json_schema=spec.schema
         )
-        for spec in toolbox.specs.values()
+        for spec in toolbox.offered.values()
     ]
 
 

@@ -27,7 +27,7 @@ from pydantic_ai.messages import (
 )
 
 from turnback.agent.conversation import sendable_name
-from turnback.agent.steps import Delta, RunLimits, ToolCall, reply_too_large
+from turnback.agent.steps import Delta, Opened, RunLimits, ToolCall, reply_too_large
 from turnback.core.errors import TooLarge
 
 INVALID_JSON = "INVALID_JSON"
@@ -172,6 +172,32 @@ class Reply:
                 case _:
                     parts.append(part)
         return replace(self.answer, parts=parts)
+
+
+class Resumed:
+    """An answer that was given before, by which a turn that waited goes on: as `Reply` was."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.text = opened.content
+        self._calls = opened.tool_calls
+
+    def __bool__(self) -> bool:
+        return True
+
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls in the model's order."""
+        return self._calls
+
+    def sent_back(self) -> ModelResponse:
+        """The answer for the turn's next model call; of the provider's own only this was kept."""
+        parts: list[ModelResponsePart] = [TextPart(self.text)] if self.text else []
+        parts += [
+            ToolCallPart(
+                tool_name=sendable_name(call.name), args=dict(call.input), tool_call_id=call.id
+            )
+            for call in self._calls
+        ]
+        return ModelResponse(parts=parts)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self, TypedDict
 
 from turnback.agent.attached import PastFile
+from turnback.core.approvals import Approval
 from turnback.core.errors import TooLarge
 from turnback.core.run_settings import RunSettings
 from turnback.core.tree import EndReason, Role, TurnKind
@@ -31,9 +32,13 @@ class ToolCall:
     input: Mapping[str, Any]
 
 
+ERROR = "[ERROR] "
+"""What the output of a call that failed begins with."""
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call led to. The output of one that failed begins with `[ERROR] `."""
+    """What a call led to. The output of one that failed begins with `ERROR`."""
 
     call_id: str
     output: str
@@ -69,8 +74,27 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A step whose calls are to be made: it has to be durable before any of them is (undo.md 2)."""
+
+    content: str
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The turn goes on once a person has decided about these calls; the run ends here."""
+
+    approvals: tuple[Approval, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepDraft:
-    """A finished step, not yet durable. One result per call; `end_reason` is set on the last."""
+    """A finished step, not yet durable. One result per call; `end_reason` is set on the last.
+
+    `effects` are the ids of what its calls did outside.
+    """
 
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
@@ -79,6 +103,7 @@ class StepDraft:
     before: Workflow
     after: Workflow
     end_reason: EndReason | None = None
+    effects: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from typing import Any, assert_never
 
 import orjson
 
+from turnback.core.approvals import Approval, ApprovalStatus
 from turnback.core.errors import TurnbackError
 from turnback.core.lineage import ROOT_ID
 from turnback.core.pending import PendingAction
@@ -22,7 +23,7 @@ from turnback.core.workflow import Workflow
 from turnback.sessions.actor import View
 from turnback.sessions.broadcast import Availability, Closed, Delta, Message, Reply, Told
 from turnback.sessions.commands import Done
-from turnback.store.outbox import HeadChanged, SessionChanged, Status, StepWritten
+from turnback.store.outbox import ApprovalTold, HeadChanged, SessionChanged, Status, StepWritten
 from turnback.store.rows import Record
 from turnback.telemetry import metrics
 
@@ -59,8 +60,21 @@ def _frame(message: Told | Delta | Availability, *, v1: bool) -> dict[str, Any] 
 def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
     plus = _only(v1, eventSeq=told.event_seq)
     match told.notice:
-        case Status(state):
-            return {"type": "WsServerStatusEvent", "state": state} | _only(v1, waitingFor=[]) | plus
+        case Status(state, waiting_for):
+            waiting = _only(v1, waitingFor=[_approval(approval) for approval in waiting_for])
+            return {"type": "WsServerStatusEvent", "state": state} | waiting | plus
+        case ApprovalTold(approval) if v1:
+            return {
+                "type": "WsServerApprovalEvent",
+                "messageId": approval.turn_id,
+                "stepId": approval.step_id,
+                "approval": _approval(approval),
+            } | plus
+        case ApprovalTold(approval):
+            if approval.status is not ApprovalStatus.WAITING:
+                return None
+            waits = f"The agent waits for somebody to approve a call of `{approval.shown_tool}`"
+            return {"type": "WsServerErrorEvent", "error": waits}
         case StepWritten():
             assert told.record is not None
             written = (
@@ -150,7 +164,7 @@ def snapshot(
         "pendingAction": None if view.pending is None else _pending(view.pending),
         "effectsOutOfStep": [],
         "undos": [],
-        "waitingFor": [],
+        "waitingFor": [_approval(approval) for approval in view.waiting_for],
     }
     if view.partial is not None:
         turn_id, step_id, said = view.partial
@@ -213,7 +227,7 @@ def step(record: Record) -> dict[str, Any]:
             "branchId": held.branch_id,
             "kind": "edit" if "edits" in payload else "prompt",
             "endReason": held.end_reason,
-            "effects": [],
+            "effects": payload.get("effects", []),
             "beforeHash": held.before,
             "afterHash": held.after,
             "by": record.principal,
@@ -230,6 +244,22 @@ def base_step(
         written["beforeWorkflowContent"] = content(before)
         written["afterWorkflowContent"] = content(after)
     return written
+
+
+def _approval(approval: Approval) -> dict[str, Any]:
+    return {
+        "toolCallId": approval.tool_call_id,
+        "toolName": approval.shown_tool,
+        "input": approval.args,
+        "class": approval.class_,
+        "because": approval.because,
+        "argsHash": approval.hash,
+        "askedAt": approval.asked_at,
+        "expiresAt": approval.expires_at,
+        "status": approval.status,
+        "edited": approval.edited,
+        "by": approval.by,
+    }
 
 
 def _pending(action: PendingAction) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from turnback.api.faults import first_fault
+from turnback.core.approvals import Decision
 from turnback.core.edits import Edit
 from turnback.core.errors import (
     ContentRequired,
@@ -28,6 +29,7 @@ from turnback.core.principal import Principal
 from turnback.core.values import DEEPEST, check
 from turnback.core.values import parse as parse_json
 from turnback.sessions.commands import (
+    Approve,
     Asked,
     Checkout,
     Command,
@@ -119,13 +121,27 @@ class WsClientEditWorkflowCommand(_ClientFrame):
     edits: Annotated[list[Edit], Field(min_length=1)]
 
 
+class WsClientApproveCommand(_ClientFrame):
+    """A person's decision about a call that waits; `argsHash` is that of what they were shown.
+
+    `input` are other arguments to make the call with; the agent is told of them.
+    """
+
+    type: Literal["WsClientApproveCommand"]
+    toolCallId: Key
+    decision: Literal["approve", "deny"]
+    argsHash: Annotated[str, Field(min_length=1, max_length=200)]
+    input: dict[str, Any] | None = None
+
+
 ClientFrame = Annotated[
     WsClientPromptCommand
     | WsClientStopCommand
     | WsClientRevertCommand
     | WsClientRedoCommand
     | WsClientCheckoutCommand
-    | WsClientEditWorkflowCommand,
+    | WsClientEditWorkflowCommand
+    | WsClientApproveCommand,
     Field(discriminator="type"),
 ]
 
@@ -142,10 +158,12 @@ BASE_TYPES = frozenset(
 BASE_FIELDS = frozenset({"type", "content", "messageSource", "messageId"})
 """What is read of a base client's frame; whatever else it holds means nothing there."""
 
-V1_TYPES = BASE_TYPES | {"WsClientCheckoutCommand", "WsClientEditWorkflowCommand"}
-LATER_TYPES = frozenset(
-    {"WsClientApproveCommand", "WsClientUndoCommand", "WsClientAcknowledgeCommand"}
-)
+V1_TYPES = BASE_TYPES | {
+    "WsClientCheckoutCommand",
+    "WsClientEditWorkflowCommand",
+    "WsClientApproveCommand",
+}
+LATER_TYPES = frozenset({"WsClientUndoCommand", "WsClientAcknowledgeCommand"})
 """Named by the protocol and not offered yet: they answer `not_available`."""
 
 
@@ -259,6 +277,9 @@ def _command(model: Any, *, v1: bool, max_edits: int) -> Command:
                     value=max_edits,
                 )
             return EditWorkflow(model.baseHeadId, tuple(model.edits))
+        case WsClientApproveCommand():
+            decision = Decision(model.decision)
+            return Approve(model.toolCallId, decision, model.argsHash, model.input)
         case _:
             raise UnknownType(f"Unknown message type: {model.type}")
 
@@ -397,6 +418,28 @@ class PendingActionFrame(_Frame):
     state: Literal["pending", "claimed"]
 
 
+class ApprovalFrame(_Frame):
+    """A call that waits, or waited, for a person.
+
+    `toolName` is the connection's name and the tool's. `class` is how far the call can be taken
+    back at worst, `because` why that is worse than the tool's contract has it. `argsHash` is what
+    a decision names. `edited` are the arguments that it was approved with, where they are others
+    than `input`. It waits until `expiresAt`; times in ms.
+    """
+
+    toolCallId: str
+    toolName: str
+    input: dict[str, Any]
+    class_: Literal["read", "reversible", "compensable", "irreversible"] = Field(alias="class")
+    because: str | None
+    argsHash: str
+    askedAt: int
+    expiresAt: int
+    status: Literal["waiting", "approved", "denied", "expired", "dropped"]
+    edited: dict[str, Any] | None
+    by: str | None
+
+
 class WsServerSnapshotEvent(_Frame):
     """Everything as it is now: the first frame, unless what was missed is replayed."""
 
@@ -420,7 +463,7 @@ class WsServerSnapshotEvent(_Frame):
     pendingAction: PendingActionFrame | None
     effectsOutOfStep: list[dict[str, Any]]
     undos: list[dict[str, Any]]
-    waitingFor: list[dict[str, Any]]
+    waitingFor: list[ApprovalFrame]
     reset: bool | None = None
 
 
@@ -437,8 +480,18 @@ class WsServerStatusEvent(_Frame):
 
     type: Literal["WsServerStatusEvent"]
     state: AgentState
-    waitingFor: list[dict[str, Any]]
+    waitingFor: list[ApprovalFrame]
     eventSeq: int | None = None
+
+
+class WsServerApprovalEvent(_Frame):
+    """A call waits for a person, or waits no more: `approval` says how it stands."""
+
+    type: Literal["WsServerApprovalEvent"]
+    messageId: str
+    stepId: str
+    approval: ApprovalFrame
+    eventSeq: int
 
 
 class WsServerHeadChangeEvent(_Frame):
@@ -526,6 +579,7 @@ ServerFrame = Annotated[
     WsServerSnapshotEvent
     | WsServerStepEvent
     | WsServerStatusEvent
+    | WsServerApprovalEvent
     | WsServerHeadChangeEvent
     | WsServerErrorEvent
     | WsServerDeltaEvent

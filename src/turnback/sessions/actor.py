@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
 from turnback.agent.steps import StepDraft
+from turnback.core.approvals import Approval
 from turnback.core.errors import (
     Contended,
     DatabaseUnavailable,
@@ -56,11 +57,12 @@ from turnback.sessions.commands import (
     right_of,
 )
 from turnback.sessions.memory import Memory, Reading
-from turnback.sessions.planning import Planner
-from turnback.sessions.plans import Plan
+from turnback.sessions.planning import Check, Planner
+from turnback.sessions.plans import Plan, Resume
 from turnback.settings import Settings
 from turnback.store.dao import Dao, RequestTaken, TurnKeyTaken
 from turnback.store.database import lost, unreachable
+from turnback.store.effects import Logged, OpenStep
 from turnback.store.ids import new_id
 from turnback.store.rows import (
     Commit,
@@ -70,6 +72,8 @@ from turnback.store.rows import (
 from turnback.telemetry import context, metrics
 
 log = structlog.get_logger()
+
+T = TypeVar("T")
 
 ATTEMPTS = 3
 """How often a command is decided again after its guard did not hold (lineage.md 3)."""
@@ -82,13 +86,17 @@ SETTLE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 class Run:
     """The run that this process holds: its turn, fence, and the step now streaming.
 
-    `model` and `settings` are the session's when it began: a change is for the next run.
+    `model` and `settings` are the session's when it began: a change is for the next run. `resumes`
+    says what it is to do with the step that was open when it began; `is_open` whether its step is
+    open now, so that the next one to be written closes it.
     """
 
     turn_id: str
     fence: int
     model: str
     settings: RunSettings
+    resumes: Resume | None = None
+    is_open: bool = False
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     draining: bool = False
     step_id: str = field(default_factory=new_id)
@@ -131,6 +139,7 @@ class View:
     path: tuple[Step, ...]
     older: str | None
     partial: tuple[str, str, str] | None
+    waiting_for: tuple[Approval, ...]
 
 
 Starter = Callable[["Actor", Run], Awaitable[None]]
@@ -141,7 +150,14 @@ class Actor:
     """One live session. Made by `Actor.open`; its coroutines may be called from any task."""
 
     def __init__(
-        self, *, dao: Dao, service: Principal, settings: Settings, key: SessionKey, start: Starter
+        self,
+        *,
+        dao: Dao,
+        service: Principal,
+        settings: Settings,
+        key: SessionKey,
+        start: Starter,
+        check: Check | None = None,
     ) -> None:
         self.key = key
         self.project_id = service.project_id
@@ -166,11 +182,18 @@ class Actor:
         self._away = False  # the database could not be reached, and subscribers have been told
         self._told = -1  # the last revision that subscribers have been told of
         self.memory = Memory(dao=dao, service=service, settings=settings, key=key)
-        self._planner = Planner(self.memory, settings, node_id=dao.node_id)
+        self._planner = Planner(self.memory, settings, node_id=dao.node_id, check=check)
 
     @classmethod
     async def open(
-        cls, *, dao: Dao, project_id: str, settings: Settings, session_id: str, start: Starter
+        cls,
+        *,
+        dao: Dao,
+        project_id: str,
+        settings: Settings,
+        session_id: str,
+        start: Starter,
+        check: Check | None = None,
     ) -> Actor:
         """Load a session of this project, as the service.
 
@@ -180,7 +203,7 @@ class Actor:
         """
         service = service_of(project_id)
         key = await dao.key(service, session_id)
-        actor = cls(dao=dao, service=service, settings=settings, key=key, start=start)
+        actor = cls(dao=dao, service=service, settings=settings, key=key, start=start, check=check)
         try:
             await actor.refresh()
         except BaseException:
@@ -228,19 +251,45 @@ class Actor:
         A database that is away for a moment is waited for. Raises `FencedOff` when the run is no
         longer this process's, `DatabaseUnavailable` when the database stays away.
         """
+        await self.patiently(lambda: self._enqueue(lambda: self._append(run, step_id, draft)))
+
+    async def open_step(self, run: Run, draft: Mapping[str, Any]) -> None:
+        """Make the run's step durable before its calls are made. Waits and raises as `append`."""
+        step = OpenStep(run.step_id, run.turn_id, draft)
+        head = self.memory.tree.head.step_id
+        await self.patiently(
+            lambda: self._dao.effects.open(self.key, fence=run.fence, head_step=head, step=step)
+        )
+        run.is_open = True
+
+    async def opened(self) -> OpenStep | None:
+        """The step that is open. Raises `DatabaseUnavailable`."""
+        return await self._dao.effects.opened(self.key)
+
+    async def logged(self, step_id: str) -> list[Logged]:
+        """What the log has of a step's calls. Raises `DatabaseUnavailable`."""
+        return await self._dao.effects.of_step(self.key, step_id)
+
+    async def wait(self, run: Run, approvals: tuple[Approval, ...]) -> None:
+        """End the run where a person has to decide about calls. Waits and raises as `append`."""
+        await self.patiently(lambda: self._enqueue(lambda: self._wait(run, approvals)))
+
+    async def patiently(self, act: Callable[[], Awaitable[T]]) -> T:
+        """Do what a run needs done, once the database is back; `act` may be done twice.
+
+        Raises `DatabaseUnavailable` when it stays away.
+        """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.lease_expiry
         pause = 0.05
         while True:
             try:
-                await self._enqueue(lambda: self._append(run, step_id, draft))
+                return await act()
             except DatabaseUnavailable:
                 if loop.time() > deadline:
                     raise
                 await asyncio.sleep(pause)
                 pause = min(1.0, pause * 2)
-            else:
-                return
 
     def join(self, write: Write, *, principal: Principal) -> tuple[Subscriber, int]:
         """A subscriber whose frames `write` writes, told everything after the revision returned.
@@ -281,6 +330,7 @@ class Actor:
             path=path,
             older=older,
             partial=(run.turn_id, run.step_id, run.text) if run and run.text else None,
+            waiting_for=memory.waiting_for,
         )
 
     def tell_delta(self, run: Run, delta: Delta) -> None:
@@ -304,9 +354,11 @@ class Actor:
     def unheld(self) -> bool:
         """Whether the session is busy with a run that this process does not carry.
 
-        It has to be watched: its holder may die.
+        It has to be watched: its holder may die. A turn that waits for a person has none, unless it
+        was stopped just when it began to wait.
         """
-        return self.run is None and self.busy
+        waits = self.memory.tree.waits and self.memory.tree.state is State.GENERATING
+        return self.run is None and self.busy and not waits
 
     @property
     def busy(self) -> bool:
@@ -503,23 +555,37 @@ class Actor:
         while step_id not in self.memory.tree.steps:
             if self.run is not run:
                 raise FencedOff("This run has been ended by another process")
-            plan = self._planner.step(run.fence, step_id, draft, draining=run.draining)
+            plan = self._planner.step(
+                run.fence, step_id, draft, draining=run.draining, closes=run.is_open
+            )
             if not await self._write(plan, Asked(Stop(), self._service)):
                 await self._reload()  # says whether the step is there, or the run no longer ours
-        run.step_id, run.text = new_id(), ""
+        run.step_id, run.text, run.is_open = new_id(), "", False
         if draft.end_reason is not None:
             self._release(run)
         elif self.memory.tree.state is State.STOPPING:
             run.stop.set()
+
+    async def _wait(self, run: Run, approvals: tuple[Approval, ...]) -> None:
+        await self._fresh()
+        while not self.memory.tree.waits:
+            if self.run is not run:
+                raise FencedOff("This run has been ended by another process")
+            plan = self._planner.waits(run.fence, approvals)
+            if not await self._write(plan, Asked(Stop(), self._service)):
+                await self._reload()
+        self._release(run)
+        if self.unheld:
+            self.doubt()  # stopped at the same moment: whoever looks next closes it
 
     def _release(self, run: Run) -> None:
         if self.run is run:
             self.run = None
         run.ended.set()
 
-    def _begin(self, turn_id: str, fence: int) -> None:
+    def _begin(self, turn_id: str, fence: int, resumes: Resume | None) -> None:
         row = self.memory.row
-        self.run = run = Run(turn_id, fence, row.model, row.settings)
+        self.run = run = Run(turn_id, fence, row.model, row.settings, resumes)
         context.bind(turn=run.turn_id)
         self._spawn(self._carry(run), f"run {run.turn_id}")
 
@@ -562,7 +628,7 @@ class Actor:
         if plan.change is not None and plan.change.deleted:
             self._gone()
         if plan.node_id is not None and plan.turn_id is not None:
-            self._begin(plan.turn_id, committed.fence)
+            self._begin(plan.turn_id, committed.fence, plan.resumes)
         return True
 
     def _tell(self, told: Told) -> None:
@@ -584,7 +650,9 @@ class Actor:
             ):
                 return
             turn = self.memory.tree.running
-            if await self._write(self._planner.interruption(), Asked(Stop(), self._service)):
+            is_open = await self.opened() is not None
+            plan = self._planner.recovery() if is_open else self._planner.interruption()
+            if await self._write(plan, Asked(Stop(), self._service)):
                 metrics.TAKEOVERS.inc()
                 log.warning("run taken over", session=self.key.id, turn=turn)
 
@@ -677,7 +745,7 @@ class Actor:
                 ) from error
             running = self.memory.tree.running
             if plan.node_id is not None and running is not None and running == plan.turn_id:
-                self._begin(running, self.memory.row.fence)
+                self._begin(running, self.memory.row.fence, plan.resumes)
             return
         raise DatabaseUnavailable(
             "The database cannot be reached, and whether this was saved is not known; "

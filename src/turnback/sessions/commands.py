@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import Any, assert_never
 
+from turnback.core.approvals import Decision
 from turnback.core.edits import Edit
 from turnback.core.principal import Principal, Right, Visibility
 from turnback.core.run_settings import RunSettingsChange
@@ -24,6 +26,26 @@ class Prompt:
 @dataclass(frozen=True, slots=True)
 class Stop:
     """End the run, if one is under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approve:
+    """A person's decision about a call that waits, which `args_hash` names as they saw it.
+
+    `input` are the arguments to make it with, where they are to be others.
+    """
+
+    tool_call_id: str
+    decision: Decision
+    args_hash: str
+    input: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """Nobody has decided in time about what waits since before `before`, in ms."""
+
+    before: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +147,8 @@ class Delete:
 Command = (
     Prompt
     | Stop
+    | Approve
+    | Expire
     | RevertTurn
     | RevertStep
     | Redo
@@ -149,6 +173,8 @@ def right_of(command: Command) -> Right:
         case (
             Prompt()
             | Stop()
+            | Approve()
+            | Expire()
             | RevertTurn()
             | RevertStep()
             | Redo()

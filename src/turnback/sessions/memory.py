@@ -16,6 +16,7 @@ from itertools import islice
 from turnback.agent.attached import Telling, chosen, with_contents
 from turnback.agent.prompt import earlier_tokens, told_tokens
 from turnback.agent.steps import PastStep
+from turnback.core.approvals import Approval, ApprovalStatus
 from turnback.core.attachments import Attachment
 from turnback.core.errors import HistoryMissing, HistoryPurged, SnapshotMissing
 from turnback.core.pending import PendingAction
@@ -51,6 +52,7 @@ class Memory:
     """One session's tree, row and workflow at HEAD, as of `revision`.
 
     `workflow` is None where the one at HEAD is damaged: the session can still be read and reverted.
+    `approvals` are those of the open step's calls, decided or not.
     """
 
     tree: Tree
@@ -64,6 +66,7 @@ class Memory:
         self.tree = Tree(key.id, "")
         self.workflow = None
         self.revision = -1
+        self.approvals: tuple[Approval, ...] = ()
         self._sound = False  # whether the tree is what was stored at `revision`
         self._dao = dao
         self._service = service
@@ -114,6 +117,7 @@ class Memory:
                 steps=stored.steps,
             )
         self.row, self.workflow = row, reading.workflow
+        self.approvals = tuple(stored.approvals)
         self.revision = row.revision
         self._sound = True
 
@@ -139,6 +143,10 @@ class Memory:
         if after is not None:
             self.workflow = self._hold(after)
         self.revision = revision
+        asked = {
+            approval.tool_call_id: approval for approval in (*self.approvals, *commit.approvals)
+        }
+        self.approvals = () if commit.closes else tuple(asked.values())
         if commit.change is not None:
             self.row = _changed(self.row, commit.change, commit.now)
         told = []
@@ -162,6 +170,13 @@ class Memory:
             floor = await self._dao.trim(self.key, keep=keep, days=self._settings.events_kept_days)
             self.row = replace(self.row, events_floor=floor)
             self._trimmed = self.revision
+
+    @property
+    def waiting_for(self) -> tuple[Approval, ...]:
+        """The questions that wait for a person."""
+        if not self.tree.waits:
+            return ()
+        return tuple(a for a in self.approvals if a.status is ApprovalStatus.WAITING)
 
     def done(self, turn_id: str | None = None) -> Done:
         """The answer to a command as things stand, `turn_id` being the turn it began."""

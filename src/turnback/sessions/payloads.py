@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import orjson
 
 from turnback.agent.attached import PastFile
-from turnback.agent.steps import PastStep, StepDraft, ToolCall, ToolResult
+from turnback.agent.steps import Opened, PastStep, StepDraft, ToolCall, ToolResult
 from turnback.core.attachments import Attachment
 from turnback.core.edits import Edit, ReplaceWorkflow, describe
 from turnback.core.tree import TurnKind
@@ -59,7 +59,32 @@ def of_draft(draft: StepDraft) -> str:
                 for r in draft.tool_results
             ],
             "usage": draft.usage,
+            "effects": draft.effects or None,
         }
+    )
+
+
+def of_opened(opened: Opened) -> dict[str, Any]:
+    """The payload of an agent's step whose calls are under way: as it is, without results."""
+    return {
+        "content": opened.content,
+        "toolCalls": [
+            {"toolName": call.name, "toolCallId": call.id, "input": call.input}
+            for call in opened.tool_calls
+        ],
+        "usage": opened.usage,
+    }
+
+
+def opened_of(payload: Mapping[str, Any]) -> Opened:
+    """The inverse of `of_opened`."""
+    return Opened(
+        content=payload["content"],
+        tool_calls=tuple(
+            ToolCall(call["toolName"], call["toolCallId"], call["input"])
+            for call in payload["toolCalls"]
+        ),
+        usage=payload["usage"],
     )
 
 

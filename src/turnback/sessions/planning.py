@@ -6,16 +6,22 @@ session again and plan again.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, assert_never
 
 from turnback.agent.steps import StepDraft
+from turnback.core.approvals import Approval, ApprovalStatus, Decision
 from turnback.core.errors import (
+    AlreadyDecided,
+    ApprovalChanged,
     Archived,
     BadInput,
     Busy,
     ContentRequired,
     Draining,
     NoPendingAction,
+    NoSuchApproval,
     TooLarge,
 )
 from turnback.core.pending import ActionClaim, PendingAction, PendingState
@@ -28,6 +34,7 @@ from turnback.core.tree import (
 )
 from turnback.sessions import payloads
 from turnback.sessions.commands import (
+    Approve,
     Asked,
     Change,
     Checkout,
@@ -35,6 +42,7 @@ from turnback.sessions.commands import (
     Delete,
     Done,
     EditWorkflow,
+    Expire,
     Prompt,
     PutWorkflow,
     Redo,
@@ -47,10 +55,10 @@ from turnback.sessions.commands import (
 from turnback.sessions.editing import edited, put
 from turnback.sessions.memory import Memory
 from turnback.sessions.moving import moved, reverted
-from turnback.sessions.plans import Plan, commit_of, now_ms
+from turnback.sessions.plans import Plan, Resume, commit_of, now_ms
 from turnback.settings import Settings
 from turnback.store.ids import new_id
-from turnback.store.outbox import Notice, SessionChanged
+from turnback.store.outbox import ApprovalTold, Notice, SessionChanged, Status
 from turnback.store.rows import (
     Alive,
     Commit,
@@ -60,15 +68,26 @@ from turnback.store.rows import (
     Idle,
     SessionChange,
     Takeover,
+    Waiting,
 )
 
 INTERRUPTED = "Interrupted: the run was cut off before it had ended."
 
 
-class Planner:
-    """Plans over one session's memory. `node_id` is the process that would hold a new run."""
+Check = Callable[[Approval, Mapping[str, Any]], None]
+"""Raises `InvalidArguments` where what waits cannot be called with these arguments."""
 
-    def __init__(self, memory: Memory, settings: Settings, *, node_id: str) -> None:
+
+class Planner:
+    """Plans over one session's memory. `node_id` is the process that would hold a new run.
+
+    `check` judges arguments that a person has changed; without one there is no tool to call.
+    """
+
+    def __init__(
+        self, memory: Memory, settings: Settings, *, node_id: str, check: Check | None = None
+    ) -> None:
+        self._check = check
         self._memory = memory
         self._settings = settings
         self._node_id = node_id
@@ -83,7 +102,7 @@ class Planner:
             turn_id = tree.turn_keys[command.turn_key or ""]
             return Done(tree.head.step_id, self._memory.revision, turn_id)
         if self._memory.row.archived_at is not None and not isinstance(
-            command, Change | Share | Delete | Stop
+            command, Change | Share | Delete | Stop | Expire
         ):
             raise Archived("The session is archived; unarchive it to go on")
         tree.expect_head(asked.expected_head_id)
@@ -92,8 +111,11 @@ class Planner:
             case Prompt():
                 return await self._prompt(command, asked.principal, ids, draining=draining)
             case Stop():
-                events = tree.stop()
-                return Plan(guard=Generating(), events=events) if events else None
+                return self._stop(by)
+            case Approve():
+                return self._decide(command, by, draining=draining)
+            case Expire(before):
+                return self._expire(before, draining=draining)
             case RevertTurn() | RevertStep():
                 return await reverted(self._memory, self._settings, command, ids, by)
             case Redo(all_):
@@ -217,10 +239,97 @@ class Planner:
                 notices.append(SessionChanged("settings", settings=news))
         return notices
 
+    # -- what waits for a person
+
+    def _decide(self, command: Approve, by: str, *, draining: bool) -> Plan:
+        held = {approval.tool_call_id: approval for approval in self._memory.approvals}
+        approval = held.get(command.tool_call_id)
+        if approval is None:
+            raise NoSuchApproval("No call of this id waits for approval; look at the session again")
+        if approval.status is not ApprovalStatus.WAITING:
+            who = "" if approval.by is None else f" by `{approval.by}`"
+            raise AlreadyDecided(
+                f"The call was {approval.status}{who} already",
+                status=approval.status,
+                by=approval.by,
+            )
+        if approval.hash != command.args_hash:
+            raise ApprovalChanged(
+                "What waits is not what you decided about; look at it again",
+                argsHash=approval.hash,
+            )
+        edited = None
+        if command.decision is Decision.APPROVE and command.input not in (None, approval.args):
+            edited = command.input
+            if self._check is not None:
+                self._check(approval, edited or {})
+        status = {Decision.APPROVE: ApprovalStatus.APPROVED, Decision.DENY: ApprovalStatus.DENIED}
+        decided = replace(approval, status=status[command.decision], edited=edited, by=by)
+        return self._decided((decided,), draining=draining)
+
+    def _expire(self, before: int, *, draining: bool) -> Plan | None:
+        late = [a for a in self._memory.waiting_for if a.expires_at < before]
+        if not late:
+            return None
+        expired = tuple(replace(approval, status=ApprovalStatus.EXPIRED) for approval in late)
+        return self._decided(expired, draining=draining)
+
+    def _decided(self, decided: tuple[Approval, ...], *, draining: bool) -> Plan:
+        """The turn goes on, in this process, once there is nothing left to decide."""
+        ids = {approval.tool_call_id for approval in decided}
+        left = tuple(a for a in self._memory.waiting_for if a.tool_call_id not in ids)
+        told: tuple[Notice, ...] = (
+            *map(ApprovalTold, decided),
+            Status(self._memory.tree.state, left),
+        )
+        plan = Plan(guard=Waiting(self._memory.revision), approvals=decided, notices=told)
+        return plan if left else self._resumed(plan, Resume.GO_ON, draining=draining)
+
+    def _resumed(self, plan: Plan, resume: Resume, *, draining: bool = False) -> Plan:
+        if draining:
+            raise Draining("The server is going down and starts no new run; try again in a moment")
+        tree = self._memory.tree
+        return replace(
+            plan,
+            guard=Waiting(self._memory.revision, claims=True),
+            events=plan.events or tree.resume(),
+            node_id=self._node_id,
+            turn_id=tree.running,
+            resumes=resume,
+        )
+
+    def _stop(self, by: str) -> Plan | None:
+        """A turn that waits has no run to stop: this process begins one, which closes it."""
+        tree = self._memory.tree
+        events = tree.stop()
+        if not events:
+            return None
+        plan = Plan(guard=Generating(), events=events)
+        if not tree.waits:
+            return plan
+        dropped = tuple(
+            replace(approval, status=ApprovalStatus.DROPPED, by=by)
+            for approval in self._memory.waiting_for
+        )
+        told = tuple(map(ApprovalTold, dropped))
+        return self._resumed(replace(plan, approvals=dropped, notices=told), Resume.STOP)
+
     # -- a run's steps
 
-    def step(self, fence: int, step_id: str, draft: StepDraft, *, draining: bool) -> Plan:
-        """The next step of the run that holds `fence`.
+    def waits(self, fence: int, approvals: tuple[Approval, ...]) -> Plan:
+        """The run that holds `fence` ends: a person has to decide about these calls first."""
+        tree = self._memory.tree
+        return Plan(
+            guard=Holder(fence, tree.head.step_id),
+            events=tree.wait(),
+            approvals=approvals,
+            notices=(*map(ApprovalTold, approvals), Status(tree.state, approvals)),
+        )
+
+    def step(
+        self, fence: int, step_id: str, draft: StepDraft, *, draining: bool, closes: bool = False
+    ) -> Plan:
+        """The next step of the run that holds `fence`; `closes`: it was the open one.
 
         A run that was stopped because the server is `draining` was interrupted: no person did it.
         """
@@ -237,6 +346,21 @@ class Planner:
             payload=payload,
             after=draft.after,
             blobs={} if draft.after is here else draft.after.blobs(since=here),
+            closes=closes,
+        )
+
+    def recovery(self) -> Plan:
+        """A run that closes the open step of one whose holder is gone, and ends its turn.
+
+        What that holder had sent may still have to be found out, so it takes a run of its own.
+        """
+        tree = self._memory.tree
+        return Plan(
+            guard=Takeover(self._memory.row.fence, tree.head.step_id),
+            events=tree.resume(),
+            node_id=self._node_id,
+            turn_id=tree.running,
+            resumes=Resume.STOP if tree.state is State.STOPPING else Resume.INTERRUPT,
         )
 
     def interruption(self) -> Plan:

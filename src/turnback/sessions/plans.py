@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import StrEnum
 
 import orjson
 
+from turnback.core.approvals import Approval
 from turnback.core.lineage import Position
 from turnback.core.tree import (
     Event,
@@ -26,11 +28,25 @@ from turnback.store.outbox import HeadChanged, Notice, Status, StepWritten
 from turnback.store.rows import Commit, Guard, Request, SessionChange
 
 
+class Resume(StrEnum):
+    """What a run that is begun at an open step is to do with it.
+
+    Go on with its calls, or close it with what is known of them and end the turn: stopped by a
+    person, or interrupted by the end of the process that held it.
+    """
+
+    GO_ON = "go_on"
+    STOP = "stop"
+    INTERRUPT = "interrupt"
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a command leads to: one commit, not yet made.
 
-    `after` is the workflow that it leads to, by way of `via` where HEAD moves twice.
+    `after` is the workflow that it leads to, by way of `via` where HEAD moves twice. With `node_id`
+    it begins a run of the turn `turn_id`, at the open step where it `resumes`. `closes`: its step
+    is the open one. `approvals` are asked for, or decided.
     """
 
     guard: Guard
@@ -44,6 +60,9 @@ class Plan:
     notices: tuple[Notice, ...] = ()
     turn_id: str | None = None
     attachments: tuple[str, ...] = ()
+    resumes: Resume | None = None
+    closes: bool = False
+    approvals: tuple[Approval, ...] = ()
 
 
 def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) -> Commit:
@@ -75,6 +94,8 @@ def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) 
         node_id=plan.node_id,
         change=plan.change,
         attachments=plan.attachments,
+        closes=plan.closes,
+        approvals=plan.approvals,
     )
 
 

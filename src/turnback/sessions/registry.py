@@ -26,9 +26,11 @@ from turnback.core.errors import (
     SessionNotFound,
     TurnbackError,
 )
-from turnback.core.principal import LOCAL, Principal
+from turnback.core.principal import LOCAL, Principal, service_of
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, NOT_ALLOWED, RESTORED, SIGNED_OUT
+from turnback.sessions.commands import Asked, Expire
+from turnback.sessions.outside import OutsideTools
 from turnback.sessions.plans import now_ms
 from turnback.sessions.runner import Runner
 from turnback.settings import Settings
@@ -37,20 +39,28 @@ from turnback.store.database import unreachable
 from turnback.store.rows import SessionKey
 from turnback.store.wakeups import RIGHTS
 from turnback.telemetry import metrics
+from turnback.tools.calls import CallLimits, Calls
 
 if TYPE_CHECKING:
     from turnback.agent.models import ChatModel
+    from turnback.tools.catalog import Catalog
 
 log = structlog.get_logger()
+
+EXPIRED_AT_ONCE = 100
+"""Sessions looked at in one round whose calls have waited for a person for too long."""
 
 GRACE = 1.0
 """Seconds for which an actor that was just handed out is not evicted, whatever the pressure."""
 
 
 class Sessions:
-    """The live sessions. Open with `start`, end with `drain` and then `close`."""
+    """The live sessions. Open with `start`, end with `drain` and then `close`.
 
-    def __init__(self, dao: Dao, settings: Settings) -> None:
+    `catalog` has the tools outside; without one, runs have those on the canvas.
+    """
+
+    def __init__(self, dao: Dao, settings: Settings, catalog: Catalog | None = None) -> None:
         self.dao = dao
         self.settings = settings
         self.draining = False
@@ -58,7 +68,8 @@ class Sessions:
         self.local = False
         """Whether no key was ever made: then `LOCAL` is whoever reaches the loopback address."""
         self._models: OrderedDict[str, ChatModel] = OrderedDict()
-        self._runner = Runner(settings, self.model)
+        self.outside = None if catalog is None else _outside(dao, settings, catalog)
+        self._runner = Runner(settings, self.model, self.outside)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
         self._loading = 0
@@ -87,6 +98,7 @@ class Sessions:
             asyncio.create_task(beating),
             asyncio.create_task(waking),
             asyncio.create_task(self._every(settings.poll_interval, self._poll)),
+            asyncio.create_task(self._every(settings.poll_interval, self._expire)),
             asyncio.create_task(self._every(settings.forget_interval, self._forget)),
             asyncio.create_task(self._every(settings.forget_interval, self._sweep)),
             asyncio.create_task(self._every(settings.sweep_interval, self._sweep_sessions)),
@@ -226,6 +238,7 @@ class Sessions:
                 settings=self.settings,
                 session_id=session_id,
                 start=self._runner,
+                check=None if self.outside is None else self.outside.check,
             )
         finally:
             self._loading -= 1
@@ -379,6 +392,15 @@ class Sessions:
                 settings.lease_grace if leases.suspecting else settings.poll_interval
             )
 
+    async def _expire(self) -> None:
+        """What has waited for a person for too long waits no more."""
+        for key in await self.dao.approvals.expired(limit=EXPIRED_AT_ONCE):
+            with suppress(SessionNotFound, QueueFull, Draining):
+                project_id = await self.dao.project(key.id)
+                actor = await self._live(project_id, key.id)
+                now = round(self.now().timestamp() * 1000)
+                await actor.ask(Asked(Expire(now), service_of(project_id)))
+
     async def _forget(self) -> None:
         settings = self.settings
         # A request is remembered as long as a key that stands for it.
@@ -428,3 +450,10 @@ def _model_layer() -> Callable[..., ChatModel]:
     from turnback.agent.models import resolve
 
     return resolve
+
+
+def _outside(dao: Dao, settings: Settings, catalog: Catalog) -> OutsideTools:
+    calls = Calls(
+        effects=dao.effects, ledger=dao.ledger, locks=dao.locks, limits=CallLimits.of(settings)
+    )
+    return OutsideTools(catalog, calls, dao.contracts)

@@ -74,6 +74,7 @@ async def capabilities(request: Request) -> Response:
                 "lineage.v1",
                 "attachments",
                 "keys",
+                "approvals",
             ],
             "model": settings.model,
             "limits": {
@@ -94,6 +95,7 @@ async def capabilities(request: Request) -> Response:
                 "max_steps": settings.max_steps,
                 "run_timeout": settings.run_timeout,
                 "tool_timeout": settings.tool_timeout,
+                "approval_ttl": settings.approval_ttl,
                 "max_tool_output": settings.max_tool_output,
             },
         }

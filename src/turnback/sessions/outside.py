@@ -1,0 +1,156 @@
+"""The tools outside, as one run of one session has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import orjson
+
+from turnback.agent.canvas import ToolSpec
+from turnback.agent.steps import ERROR, ToolCall, ToolResult
+from turnback.core.approvals import Approval
+from turnback.core.contracts import version
+from turnback.core.contracts.model import Contract, parse
+from turnback.core.effects import CallState, Json
+from turnback.core.errors import ContractRefused, InvalidArguments
+from turnback.store.contracts import Contracts
+from turnback.store.effects import Logged
+from turnback.tools.calls import Answered, Calls, check_arguments, told_of
+from turnback.tools.settle import Place, settle
+
+if TYPE_CHECKING:
+    from turnback.tools.catalog import Catalog
+    from turnback.tools.connection import Connection
+    from turnback.tools.registry import Tool
+
+
+class OutsideTools:
+    """Every tool outside that this process reaches, and the one way to call them.
+
+    `contracts` keeps what calls were made under, for as long as there may be anything to undo.
+    """
+
+    def __init__(self, catalog: Catalog, calls: Calls, contracts: Contracts) -> None:
+        self._catalog = catalog
+        self._contracts = contracts
+        self.calls = calls
+
+    async def offered(self) -> dict[str, tuple[Connection, Tool]]:
+        """The tools that a run may use, by the names that models see; their contracts are kept.
+
+        Raises `DatabaseUnavailable`.
+        """
+        await self._catalog.refresh()
+        tools = self._catalog.registry.offered()
+        await self._contracts.keep(
+            {
+                tool.version: orjson.dumps(version.dumped(tool.contract)).decode()
+                for tool in tools
+                if tool.version is not None
+            }
+        )
+        connections = self._catalog.connections
+        return {tool.visible: (connections[tool.connection], tool) for tool in tools}
+
+    def check(self, approval: Approval, args: Mapping[str, Json]) -> None:
+        """Raise `InvalidArguments` where a call cannot be made with these, in place of its own."""
+        tool = self._catalog.registry.get(approval.connection, approval.tool)
+        if tool is None or tool.disabled:
+            raise InvalidArguments(f"There is no tool `{approval.shown_tool}` any more", path="/")
+        check_arguments(tool, args)
+
+    async def settled(self, logged: Iterable[Logged], place: Place) -> dict[str, Answered]:
+        """What is known of effects by now, by their tool calls; doubts are settled if they can be.
+
+        Raises `FencedOff`, `DatabaseUnavailable`.
+        """
+        most = self.calls.limits.max_tool_output
+        known: dict[str, Answered] = {}
+        for one in logged:
+            effect = one.effect
+            connection = self._catalog.connections.get(effect.connection)
+            if effect.state in (CallState.INTENT, CallState.IN_DOUBT) and connection is not None:
+                contract = await self._contract(effect.contract)
+                effect = await settle(self.calls.settling, connection, contract, one, place)
+            known[effect.tool_call_id] = told_of(effect, most)
+        return known
+
+    async def _contract(self, hash_: str | None) -> Contract:
+        """The contract that a call was made under; one that says nothing where there was none."""
+        data = None if hash_ is None else await self._contracts.of(hash_)
+        if data is None:
+            return Contract()
+        try:
+            return parse(orjson.loads(data), of=str(hash_))
+        except ContractRefused:
+            return Contract()  # of a version of ours that knew other parts
+
+
+class RunTools:
+    """The tools outside within one run: `agent.toolbox.Outside`.
+
+    `approvals` are those that were decided, `made` what the log has of the step that was open when
+    the run began, both by tool call. `place` is where it stands, `stop` ends it.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, tuple[Connection, Tool]],
+        calls: Calls,
+        *,
+        place: Callable[[], Place],
+        stop: asyncio.Event,
+        approvals: Iterable[Approval] = (),
+        made: Iterable[Logged] = (),
+    ) -> None:
+        self._tools = tools
+        self._calls = calls
+        self._stop = stop
+        self._approvals = {approval.tool_call_id: approval for approval in approvals}
+        self._made = {logged.effect.tool_call_id: logged for logged in made}
+        self._place = place
+        self.specs = {
+            name: ToolSpec(name=name, description=tool.description, schema=dict(tool.schema))
+            for name, (_, tool) in tools.items()
+        }
+
+    def overlaps(self, call: ToolCall) -> bool:
+        """Whether the call only reads."""
+        return self._calls.only_reads(self._tools[call.name][1], call.input)
+
+    async def call(self, call: ToolCall) -> tuple[ToolResult, str | None] | Approval:
+        """What the call led to; one that was made before the turn waited is not made again."""
+        if (logged := self._made.get(call.id)) is not None:
+            return _result(call, told_of(logged.effect, self._calls.limits.max_tool_output))
+        connection, tool = self._tools[call.name]
+        answer = await self._calls.call(
+            connection,
+            tool,
+            call.input,
+            self._place(),
+            tool_call_id=call.id,
+            approval=self._approvals.get(call.id),
+            stop=self._stop,
+        )
+        return answer if isinstance(answer, Approval) else _result(call, answer)
+
+    async def question(self, call: ToolCall) -> Approval | None:
+        """What a person has to decide before the call is made; None where nothing, or they have."""
+        if call.id in self._approvals or call.id in self._made:
+            return None
+        connection, tool = self._tools[call.name]
+        return await self._calls.question(
+            connection, tool, call.input, self._place(), tool_call_id=call.id, stop=self._stop
+        )
+
+
+def _result(call: ToolCall, answer: Answered) -> tuple[ToolResult, str | None]:
+    return result_of(call, answer), answer.effect_id
+
+
+def result_of(call: ToolCall, answer: Answered) -> ToolResult:
+    """An answer as the model is given it."""
+    output = ERROR + answer.output if answer.is_error else answer.output
+    return ToolResult(call.id, output, is_error=answer.is_error)
