@@ -16,6 +16,7 @@ from turnback.api.guard import Guard
 from turnback.api.head import Head
 from turnback.api.limits import Places
 from turnback.api.requests import Requests
+from turnback.api.rest import demo
 from turnback.api.rest.records import Records
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
@@ -24,6 +25,7 @@ from turnback.store.database import Database
 from turnback.store.ids import new_id
 from turnback.telemetry import metrics, tracing
 from turnback.tools import catalog
+from turnback.tools.servers import has_demo
 
 
 @asynccontextmanager
@@ -107,6 +109,8 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
     app.add_middleware(Requests)
     problems.install(app)
     app.include_router(rest.router)
+    if has_demo(settings):
+        app.include_router(demo.router)
     app.include_router(door.router)
     page.install(app)
 

@@ -21,12 +21,13 @@ from jsonschema import Draft202012Validator
 from protocol_document import PROSE, blocks, names, section, table, tables
 from pydantic import BaseModel
 from scripted_provider import Pause, ScriptedProvider, text
-from serving import Server
+from serving import Server, serving
 from starlette.routing import BaseRoute, Mount, WebSocketRoute
 from wire import is_error, is_status
 
 from turnback.api import base_frames, frames, socket
 from turnback.api.definitions import frames as schema
+from turnback.app import create_app
 from turnback.core.errors import StartError, TurnbackError
 from turnback.core.workflow import SCHEMA, load
 from turnback.sessions import broadcast
@@ -76,11 +77,10 @@ def documented_routes(text: str) -> set[str]:
 LATER_ROUTES = documented_routes(section(LATER))
 
 
-async def test_every_route_is_documented_and_every_documented_route_is_there(
-    standing: Server,
-) -> None:
+def test_every_route_is_documented_and_every_documented_route_is_there() -> None:
     documented = documented_routes(PROSE) - LATER_ROUTES
-    assert real_routes(standing.app.routes) == documented
+    app = create_app(Settings(demo=True), "postgresql://unused")
+    assert real_routes(app.routes) == documented
 
 
 @pytest.mark.parametrize("route", sorted(LATER_ROUTES))
@@ -347,15 +347,16 @@ async def test_the_client_of_the_document_works(server: Server, tmp_path: Path) 
     assert printed.endswith(f"back at {steps[-1]['id']} of {len(steps)} steps\n")
 
 
-async def test_the_curl_lines_of_the_document_work(server: Server, tmp_path: Path) -> None:
+async def test_the_curl_lines_of_the_document_work(fresh_database: str, tmp_path: Path) -> None:
     curl = shutil.which("curl")
     assert curl, "the tests need curl"
-    session = await server.session()
-    async with server.connect(session) as client:
-        await client.snapshot()
-        await client.prompt("add a CSVFileScan")
-    script = "set -e\n" + "\n".join(blocks("sh"))
-    await ran("bash", "-c", script, folder=tmp_path, TURNBACK=server.url, SESSION=session)
-    workflow = await server.http.get(f"/sessions/{session}/workflow")
+    async with serving(fresh_database, demo=True, data_dir=tmp_path) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.prompt("add a CSVFileScan")
+        script = "set -e\n" + "\n".join(blocks("sh"))
+        await ran("bash", "-c", script, folder=tmp_path, TURNBACK=server.url, SESSION=session)
+        workflow = await server.http.get(f"/sessions/{session}/workflow")
     assert json.loads((tmp_path / "workflow.json").read_text())["operators"]
     assert workflow.json()["operators"] == []  # cleared by the last of them

@@ -118,7 +118,7 @@ async def command(data_dir: Path, **environment: str) -> AsyncIterator[Process]:
     ours = {k: v for k, v in os.environ.items() if not k.startswith("TURNBACK_")}
     running = await asyncio.create_subprocess_exec(
         *(str(TURNBACK), "serve", "--port", "0", "--data-dir", str(data_dir)),
-        env=ours | environment,
+        env=ours | {"TURNBACK_DEMO": "false"} | environment,
         stdout=asyncio.subprocess.PIPE,
     )
     assert running.stdout is not None

@@ -15,7 +15,8 @@ what a program needs (never a secret, never bytes of another session).
         AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
-        NoSuchApproval, HistoryPurged, AttachmentNotFound, AttachmentGone
+        NoSuchApproval, HistoryPurged, AttachmentNotFound, AttachmentGone,
+        ThingNotFound
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
@@ -343,6 +344,12 @@ class NoPendingAction(NotFound):
     """The session has no pending action, or none any more."""
 
     code = "no_pending_action"
+
+
+class ThingNotFound(NotFound):
+    """There is no such thing in the demo world."""
+
+    code = "thing_not_found"
 
 
 class HistoryPurged(NotFound):

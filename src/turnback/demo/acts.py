@@ -121,7 +121,7 @@ def restore_event(world: World, args: Args) -> Fields:
 
 
 def get_invitation(world: World, args: Args) -> Fields:
-    return there(world, "invitation", f"{args['event']}/{args['email']}")
+    return there(world, "invitation", f"{args['event']}:{args['email']}")
 
 
 def invite(world: World, args: Args) -> Fields:
@@ -130,14 +130,14 @@ def invite(world: World, args: Args) -> Fields:
     new = [email for email in args["emails"] if email not in known]
     for email in new:
         invitation = {"event": args["event"], "email": email, "status": "invited"}
-        world.put("invitation", f"{args['event']}/{email}", invitation)
+        world.put("invitation", f"{args['event']}:{email}", invitation)
     _deliver(world, new, "an invitation", title)
     return {"event": args["event"], "title": title, "invited": new}
 
 
 def withdraw_invitation(world: World, args: Args) -> Fields:
     title = there(world, "event", args["event"]).get("title", "")
-    gone = [e for e in args["emails"] if world.remove("invitation", f"{args['event']}/{e}")]
+    gone = [e for e in args["emails"] if world.remove("invitation", f"{args['event']}:{e}")]
     _deliver(world, gone, "the invitation was withdrawn", title)
     return {"event": args["event"], "withdrawn": gone}
 

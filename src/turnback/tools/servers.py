@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -39,17 +40,27 @@ def configured(settings: Settings) -> dict[str, McpServer]:
         servers[name] = server
     for name in {DEMO, PYTHON} & servers.keys():
         raise SettingsInvalid(f"A tool server cannot be called `{name}`: give it another name")
-    if settings.demo or (settings.demo is None and not servers):
+    if has_demo(settings):
         servers[DEMO] = demo(settings)
     return servers
 
 
+def has_demo(settings: Settings) -> bool:
+    """Whether the demo world is there."""
+    if settings.demo is None:
+        return not settings.mcp_servers and settings.tools_file is None
+    return settings.demo
+
+
+def demo_file(settings: Settings) -> Path:
+    """Where the demo world is kept."""
+    return settings.data_dir.absolute() / "demo.sqlite3"
+
+
 def demo(settings: Settings) -> McpServer:
-    """The demo world's server, whose state is a file of the data directory."""
-    state = settings.data_dir.absolute() / "demo.sqlite3"
-    return McpServer(
-        command=sys.executable, args=("-I", "-m", "turnback.demo", str(state)), trust_contracts=True
-    )
+    """The demo world's server."""
+    args = ("-I", "-m", "turnback.demo", str(demo_file(settings)))
+    return McpServer(command=sys.executable, args=args, trust_contracts=True)
 
 
 @asynccontextmanager
