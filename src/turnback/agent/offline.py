@@ -34,6 +34,7 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
+from turnback.agent import story
 from turnback.agent.grammar import (
     NAMES,
     RECIPES,
@@ -52,6 +53,7 @@ from turnback.agent.grammar import (
     parse_details,
 )
 from turnback.agent.prompt import WORKFLOW_CLOSES, WORKFLOW_OPENS
+from turnback.agent.story import Made
 from turnback.core.operators import CATALOG
 
 ARGUMENT_PIECE = 24  # characters of a call's arguments that stream at once
@@ -72,6 +74,7 @@ What I know:
 - change op2 to amount > 200 · set fileName of op1 to "x.csv" · rename op2 to "Big orders"
 - connect op1 to op2 · disconnect op1 from op2 · delete op3 · show the canvas
 - {" · ".join(f"build {_a(name)}" for name in RECIPES)}
+- {story.PROMPT}, with the demo's tools
 Several at once go with "then". The operators: {", ".join(names[0] for names in NAMES.values())}.
 Set `TURNBACK_MODEL` to talk to a real model."""
 
@@ -109,7 +112,8 @@ def model(*, delay_ms: int) -> FunctionModel:
     async def stream(
         messages: list[ModelMessage], info: AgentInfo
     ) -> AsyncIterator[str | DeltaToolCalls]:
-        move = next_move(messages, info.instructions or "")
+        offered = frozenset(tool.name for tool in info.function_tools)
+        move = next_move(messages, info.instructions or "", offered)
         for word in re.findall(r"\s*\S+\s*?", move.text):
             yield word
             await asyncio.sleep(delay_ms / 1000)
@@ -123,9 +127,14 @@ def model(*, delay_ms: int) -> FunctionModel:
     return FunctionModel(stream_function=stream, model_name="offline")
 
 
-def next_move(messages: Sequence[ModelMessage], instructions: str) -> Move:
-    """What to do next, from what a model is sent."""
+def next_move(
+    messages: Sequence[ModelMessage], instructions: str, offered: frozenset[str] = frozenset()
+) -> Move:
+    """What to do next, from what a model is sent and which tools it is `offered`."""
     turn = _Turn.of(messages)
+    if story.is_asked(turn.prompt):
+        text, calls = story.next_step(turn.steps, turn.made, offered)
+        return Move(text, tuple(Call(tool, args) for tool, args in calls))
     move = _next_move(turn, instructions)
     if move.calls or not turn.files:
         return move
@@ -159,20 +168,22 @@ def _refusal(prompt: str, words: str) -> str:
 
 @dataclass(frozen=True)
 class _Turn:
-    """The running turn: the prompt, the steps so far, the calls that worked, the last error, and
-    what came with the prompt of its files."""
+    """The running turn: the prompt, the steps so far, the calls that worked, the last error, what
+    came with the prompt of its files, and every call with its answer."""
 
     prompt: str
     steps: int
     done: tuple[Call, ...]
     error: str
     files: tuple[UserContent, ...]
+    made: tuple[Made, ...] = ()
 
     @classmethod
     def of(cls, messages: Sequence[ModelMessage]) -> _Turn:
         prompt, steps, error = "", 0, ""
         files: tuple[UserContent, ...] = ()
         calls: dict[str, Call] = {}
+        made: dict[str, Made] = {}
         for message in messages:
             if isinstance(message, ModelResponse):
                 steps += 1
@@ -181,17 +192,22 @@ class _Turn:
                     case UserPromptPart(content=str(content)):
                         prompt, steps, error, files = content, 0, "", ()
                         calls.clear()
+                        made.clear()
                     case UserPromptPart(content=[str(content), *attached]):
                         prompt, steps, error, files = content, 0, "", tuple(attached)
                         calls.clear()
+                        made.clear()
                     case ToolCallPart():
                         calls[part.tool_call_id] = Call(part.tool_name, part.args_as_dict())
+                        made[part.tool_call_id] = Made(part.tool_name, None)
                     case ToolReturnPart(outcome="failed"):
                         calls.pop(part.tool_call_id, None)
                         error = error or str(part.content)
+                    case ToolReturnPart():
+                        made[part.tool_call_id] = Made(part.tool_name, str(part.content))
                     case _:
                         pass
-        return cls(prompt, steps, tuple(calls.values()), error, files)
+        return cls(prompt, steps, tuple(calls.values()), error, files, tuple(made.values()))
 
     def touched(self, *tools: str) -> list[str]:
         return [str(call.args.get("operatorId")) for call in self.done if call.name in tools]

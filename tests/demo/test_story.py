@@ -1,0 +1,73 @@
+"""The demo's story, end to end: one prompt, twelve calls outside, through the ordinary loop."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import serving
+
+from turnback.agent import story
+from turnback.core.effects import EffectClass
+from turnback.demo.tools import CONTRACTS
+
+CALLS = [*story.FIRST, *story.second("event-1", "channel-1"), *story.THIRD]
+
+
+def test_three_of_twelve_cannot_be_taken_back_two_only_with_notices_seven_cleanly() -> None:
+    assert len(CALLS) == 12
+    kinds: Counter[str] = Counter()
+    for tool, _ in CALLS:
+        (case,) = CONTRACTS[tool.removeprefix(story.PREFIX)]["cases"]
+        clean = case["class"] == EffectClass.REVERSIBLE or "cancel" in case
+        kinds["clean" if clean else case["class"]] += 1
+    assert kinds == {"clean": 7, "compensable": 2, "irreversible": 3}
+
+
+@pytest.mark.parametrize(
+    "prompt", ["organise the launch dinner", "Please  organize our launch dinner!"]
+)
+def test_it_is_asked_for_in_a_few_ways(prompt: str) -> None:
+    assert story.is_asked(prompt)
+    assert not story.is_asked(f"do not {prompt}")
+
+
+async def test_one_prompt_makes_twelve_calls_in_the_world(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with serving(fresh_database, demo=True, data_dir=tmp_path, approval="never") as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.prompt(story.PROMPT)
+        steps = (await server.http.get(f"/sessions/{session}/steps")).json()["steps"]
+        results = [result for step in steps for result in step.get("tool_results", [])]
+        assert [result["output"] for result in results if result["is_error"]] == []
+        assert len(results) == len(CALLS)
+        assert "12 calls were made outside" in steps[-1]["content"]
+
+        async def things(kind: str) -> dict[str, Any]:
+            found = (await server.http.get(f"/demo/{kind}")).json()["things"]
+            return {thing["id"]: thing["fields"] for thing in found}
+
+        assert (await things("event"))["event-1"]["title"] == "Launch dinner"
+        assert set(await things("invitation")) == {
+            "event-1:ada@example.org",
+            "event-1:ben@example.org",
+        }
+        assert (await things("contact"))["ben"]["phone"] == "555-0177"
+        assert [it["status"] for it in (await things("email")).values()] == ["scheduled", "sent"]
+        assert [it["channel"] for it in (await things("message")).values()] == ["channel-1"]
+        assert len(await things("charge")) == len(await things("transfer")) == 1
+
+
+async def test_without_the_demo_it_says_how_to_have_it(fresh_database: str) -> None:
+    async with serving(fresh_database) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.prompt(story.PROMPT)
+        steps = (await server.http.get(f"/sessions/{session}/steps")).json()["steps"]
+        assert "TURNBACK_DEMO" in steps[-1]["content"]
