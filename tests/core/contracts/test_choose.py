@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from overlays import contract, observed
 
 from turnback.core.contracts import choose
-from turnback.core.contracts.model import UNDECLARED, Contract, parse
+from turnback.core.contracts.model import READ_ONLY, UNDECLARED, Contract, parse
 from turnback.core.effects import Call, EffectClass, ResourceKey, worst
 from turnback.core.errors import Unresolved
 
@@ -178,6 +178,7 @@ def note(**parts: Any) -> Contract:
     )
 
 
+READ_NOTE = {"call": "get_note", "args": {"id": {"$1": "$.key.id"}}}
 ARGS = {"id": "n1", "text": "new"}
 WAS = {"id": "n1", "text": "old", "tag": "t"}
 
@@ -229,7 +230,12 @@ def test_a_key_that_cannot_be_made_makes_the_call_irreversible() -> None:
 
 
 def test_the_mildest_class_that_a_contract_may_have() -> None:
-    assert decided(note(at_least="compensable")).class_ == "compensable"
+    of = note(at_least="compensable")
+    assert (decided(of).class_, choose.classes(of)) == ("compensable", {"compensable"})
+    assert decided(of).worse_because == "its contract may promise no more"
+    reads = note(at_least="compensable", touches=[])
+    reads = reads.model_copy(update={"cases": READ_ONLY.cases})
+    assert choose.decide(reads, "here", {}).class_ == "read"
 
 
 def test_whom_it_tells_and_what_a_person_may_be_shown() -> None:
@@ -401,6 +407,54 @@ def test_what_is_shown_before_the_call_is_never_milder_than_what_it_turns_out(
     at_last = choose.decide(of, "here", args, before, result).class_
     assert worst((first, then)) == first
     assert worst((then, at_last)) == then
+
+
+WHENS = st.sampled_from(
+    [
+        {"exists": {"$": "$.args.text"}},
+        {"empty": {"$": "$.args.tag"}},
+        {"equal": [{"$1": "$.before.note[0].tag"}, "t"]},
+        {"exists": {"$": "$.before.note[0].text"}},
+        {"unreadable": ["note"]},
+        {"equal": [{"$1": "$.result.status"}, "ok"]},
+        {"differ": [{"$1": "$.result.status"}, {"$1": "$.args.text"}]},
+        {"exists": {"$": "$.args.text"}, "empty": {"$": "$.result.status"}},
+    ]
+)
+CASES = st.sampled_from(
+    [
+        {"class": "read"},
+        {"class": "reversible", "inverse": [NAMED]},
+        {"class": "compensable", "residue": "left", "inverse": [NAMED]},
+        {"class": "irreversible", "residue": "gone"},
+    ]
+)
+
+
+@settings(deadline=None)
+@given(
+    cases=st.lists(st.tuples(CASES, WHENS | st.none()), max_size=4),
+    args=st.fixed_dictionaries({"id": st.just("n1")}, optional={"text": TEXTS, "tag": TEXTS}),
+    seen=st.sampled_from([WAS, {**WAS, "tag": "u"}, "404", "503"]),
+    result=st.fixed_dictionaries({}, optional={"status": st.sampled_from(["ok", "a", "no"])}),
+)
+def test_the_more_is_known_of_a_call_the_milder_it_gets_and_never_the_worse(
+    cases: Any, args: Any, seen: Any, result: Any
+) -> None:
+    of = note(note={"read": {**READ_NOTE, "error_is": {"absent": "^404"}}})
+    of = of.model_copy(
+        update={"cases": parse({"cases": [{**c, "when": w} for c, w in cases]}, of="x").cases}
+    )
+    before = observed(of, args, seen)
+    shown = choose.decide(of, "here", args)
+    known = choose.decide(of, "here", args, before)
+    done = choose.decide(of, "here", args, before, result)
+    assert done.class_ in choose.classes(of) or done.worse_because
+    for earlier, later in ((shown, known), (known, done)):
+        assert worst((earlier.class_, later.class_)) == earlier.class_ or later.worse_because
+    if seen != "503":
+        assert worst((shown.class_, done.class_)) == shown.class_
+        assert (done.case is None) == (done.possible == ())
 
 
 @settings(deadline=None)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from turnback.core.contracts import conditions, states
+from turnback.core.contracts import conditions, secrets, states
 from turnback.core.contracts.equality import canonical
 from turnback.core.contracts.model import (
     Agentic,
@@ -140,7 +140,12 @@ def classes(contract: Contract) -> frozenset[EffectClass]:
     declared = {case.class_ for case in contract.cases}
     if not contract.cases or contract.cases[-1].when is not None:
         declared.add(EffectClass.IRREVERSIBLE)
-    return frozenset(worst((class_, contract.at_least)) for class_ in declared)
+    return frozenset(_at_least(class_, contract) for class_ in declared)
+
+
+def _at_least(class_: EffectClass, contract: Contract) -> EffectClass:
+    """The class within what its contract may promise; a read is none of its effects."""
+    return class_ if class_ is EffectClass.READ else worst((class_, contract.at_least))
 
 
 def worst_possible(
@@ -171,7 +176,7 @@ def decide(
     if not certain and _open(contract, possible, before, result):
         class_ = EffectClass.IRREVERSIBLE
     decision = Decision(
-        class_=worst((class_, contract.at_least)),
+        class_=class_,
         case=possible[0] if certain else None,
         possible=possible,
         residue=_residue(contract, possible, class_),
@@ -192,9 +197,12 @@ def decide(
         )
     if class_ is EffectClass.READ:
         return decision
+    decision = _worse(decision, contract.at_least, "its contract may promise no more")
     if before is not None and not certain and before.unreadable:
         reason = f"what it touches could not be read: {next(iter(before.unreadable.values()))}"
         decision = replace(decision, worse_because=reason)
+    elif before is not None and result is not None and not certain and possible:
+        decision = replace(decision, worse_because="under which case it falls cannot be said")
     return _bounded(decision, contract, connection, at, before, result, keeps_secrets)
 
 
@@ -281,7 +289,7 @@ def _bounded(
     except Unresolved as error:
         return _worse(decision, EffectClass.IRREVERSIBLE, error.message)
     kinds = {part.kind for part in (*contract.touches, *contract.makes)}
-    if not keeps_secrets and any(contract.resources[kind].secret for kind in kinds):
+    if not keeps_secrets and secrets.has_secrets(contract):
         reason = "it has secrets, and there is no `TURNBACK_SECRET_KEY` to keep them under"
         return _worse(decision, EffectClass.IRREVERSIBLE, reason)
     unread = next((kind for kind in sorted(kinds) if contract.resources[kind].read is None), None)

@@ -283,7 +283,7 @@ class Contract(Part):
     are under way. `secret`: pointers to arguments and results that are nobody's to see.
     `max_before`: bytes of a before-state beyond which it is not kept. `names`: what a person may
     be shown of the call in a draft (subject, date, amount; never a body). `at_least`: the mildest
-    class that its calls may have, whatever their case says.
+    class of its calls that are no reads, whatever their case says.
     """
 
     resources: dict[Name, Resource] = {}

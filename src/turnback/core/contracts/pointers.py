@@ -99,23 +99,27 @@ class Pointer:
         Raises `Unresolved` where a root is not known yet, what `before` would have said could not
         be read, or the look passes a limit.
         """
+        found: list[Json] = [node.value for node in self._look(document)]  # type: ignore[misc]
+        if self.union in document.sets:
+            return list({canonical(value): value for value in found}.values())
+        return found
+
+    def places(self, document: Document) -> list[tuple[int | str, ...]]:
+        """Where in the document the values are that it finds; raises `Unresolved` as `find`."""
+        return [node.location for node in self._look(document)]
+
+    def _look(self, document: Document) -> list[JSONPathNode]:
         if reason := self.unknown(document):
             raise Unresolved(f"`{self.text}`: {reason}")
         token = _left.set([MAX_NODES])
         try:
-            found: list[Json] = [
-                node.value  # type: ignore[misc]
-                for node in self.query.finditer(dict(document.members))
-            ]
+            return list(self.query.finditer(dict(document.members)))
         except (JSONPathError, RecursionError, TimeoutError) as error:
             raise Unresolved(
                 f"`{self.text}`: {shown(str(error)) or 'it takes too long'}", limit=MAX_NODES
             ) from None
         finally:
             _left.reset(token)
-        if self.union in document.sets:
-            return list({canonical(value): value for value in found}.values())
-        return found
 
     def one(self, document: Document) -> Json:
         """The one value it finds; raises `Unresolved` where it finds none, or several."""

@@ -5,7 +5,8 @@
     {$1: path, if: path}    left out of its object or list unless the second path finds something
     {$1: path, only: path}  of the object found, those members that the object at the second path
                             has too; `else: value` is for one that the first lacks
-    {$form: name, of: …}    a name in its plain form: `path` (no `.`, no doubled `/`), `casefold`
+    {$form: name, of: …}    a name in its plain form: `path` (no `.`, no doubled `/`), `casefold`,
+                            `text` (of a number its digits)
     {$parents: path}        the folders above the path found, the nearest first
     {$literal: value}       the value itself, whatever it looks like
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from turnback.core.contracts.equality import canonical, plain
 from turnback.core.contracts.pointers import Document, Pointer, compiled
 from turnback.core.effects import Json
 from turnback.core.errors import ContractRefused, Unresolved
@@ -134,8 +136,8 @@ def sources(template: Template) -> Iterator[Pointer]:
 
 
 def is_list(template: Template) -> bool:
-    """Whether the template is a `{$: path}`: all values that it finds."""
-    return isinstance(template, dict) and "$" in template
+    """Whether the template is all values that are found, `{$: path}` or `{$parents: path}`."""
+    return isinstance(template, dict) and ("$" in template or "$parents" in template)
 
 
 def resolved(template: Template, document: Document) -> Json:
@@ -198,15 +200,25 @@ def parents(path: str) -> list[str]:
     return [start + "/".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
 
 
-_FORMS: dict[str, Callable[[str], str]] = {"path": plain_path, "casefold": str.casefold}
+_FORMS: dict[str, Callable[[str], str]] = {
+    "path": plain_path,
+    "casefold": str.casefold,
+    "text": str,
+}
+
+
+def _form_of(template: dict[str, Any], document: Document) -> str:
+    value = plain(resolved(template["of"], document))
+    if template["$form"] == "text" and isinstance(value, int | float):
+        return canonical(value).decode()
+    return _FORMS[template["$form"]](_text(value, "$form"))
+
 
 _FILL: dict[str, Callable[[dict[str, Any], Document], Json | _Left]] = {
     "$": lambda template, document: compiled(template["$"]).find(document),
     "$1": _one,
     "$literal": lambda template, document: template["$literal"],
-    "$form": lambda template, document: _FORMS[template["$form"]](
-        _text(resolved(template["of"], document), "$form")
-    ),
+    "$form": _form_of,
     "$parents": lambda template, document: list[Json](
         parents(_text(compiled(template["$parents"]).one(document), "$parents"))
     ),

@@ -1,0 +1,74 @@
+"""What of a call is secret is shown to nobody, wherever it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from any_json import json_values
+from hypothesis import given, settings
+
+from turnback.core.contracts.model import Contract, parse
+from turnback.core.contracts.secrets import (
+    HIDDEN,
+    has_secrets,
+    shown_args,
+    shown_leaves,
+    shown_result,
+)
+from turnback.core.effects import ResourceKey
+
+PASSWORDS = parse(
+    {
+        "secret": [{"$": "$.args..password"}, {"$1": "$.result.token"}],
+        "resources": {
+            "login": {
+                "key": ["id"],
+                "read": {"call": "get", "args": {"id": {"$1": "$.key.id"}}},
+                "state": {"hash": {"$1": "$.now.hash"}, "codes": {"$1": "$.now.codes"}},
+                "compare": "set",
+                "secret": ["codes"],
+            }
+        },
+        "touches": [{"login": {"id": {"$1": "$.args.id"}}}],
+    },
+    of="set_password",
+)
+
+
+def test_secrets_of_arguments_and_results_are_hidden_wherever_they_stand() -> None:
+    args = {"id": 1, "users": [{"name": "ann", "password": "x1"}], "password": {"old": "x2"}}
+    assert shown_args(PASSWORDS, args) == {
+        "id": 1,
+        "users": [{"name": "ann", "password": HIDDEN}],
+        "password": HIDDEN,
+    }
+    assert args["password"] == {"old": "x2"}
+    assert shown_result(PASSWORDS, args, {"id": 1, "token": "x3"}) == {"id": 1, "token": HIDDEN}
+    assert shown_result(PASSWORDS, args, None) is None
+
+
+def test_what_cannot_be_made_out_is_hidden_whole() -> None:
+    by_result = parse({"secret": [{"$": "$.args[?@ == $.result.code]"}]}, of="t")
+    assert shown_args(by_result, {"a": 1, "b": 2}) == {"a": HIDDEN, "b": HIDDEN}
+
+
+def test_secret_parts_of_a_state_are_hidden_with_the_elements_in_their_paths() -> None:
+    key = ResourceKey("here", "login", (1,))
+    leaves = {("hash",): "h", ("codes", '"x1"'): "x1", ("codes", '"x2"'): "x2"}
+    assert shown_leaves(PASSWORDS, key, leaves) == {("hash",): "h", ("codes",): HIDDEN}
+    assert shown_leaves(Contract(), key, leaves) == leaves
+
+
+def test_whether_a_contract_has_secrets() -> None:
+    assert has_secrets(PASSWORDS)
+    assert has_secrets(PASSWORDS.model_copy(update={"secret": ()}))
+    assert not has_secrets(PASSWORDS.model_copy(update={"secret": (), "touches": ()}))
+    assert not has_secrets(Contract())
+
+
+@settings(deadline=None)
+@given(value=json_values)
+def test_no_json_keeps_a_secret_from_being_hidden(value: Any) -> None:
+    secret = "x-never-shown-x"
+    args = {"a": value, "b": [{"password": secret, "c": value}], "password": secret}
+    assert secret not in repr(shown_args(PASSWORDS, args))
