@@ -193,6 +193,105 @@ async def test_a_reverted_prompt_never_takes_the_place_of_a_draft(
     await expect(desk.composer).to_have_value("half a thought")
 
 
+async def hold_reverts(desk: Desk) -> list[Callable[[], None]]:
+    """From the next connection on no revert leaves the page; calling one lets it go."""
+    held: list[Callable[[], None]] = []
+
+    def through(route: WebSocketRoute) -> None:
+        server = route.connect_to_server()
+
+        def from_page(message: str | bytes) -> None:
+            if json.loads(message)["type"] == "WsClientRevertCommand":
+                held.append(lambda: server.send(message))
+            else:
+                server.send(message)
+
+        route.on_message(from_page)
+
+    await desk.page.route_web_socket(re.compile(r"/ws(\?|$)"), through)
+    return held
+
+
+async def test_a_message_that_is_sent_while_a_revert_is_on_its_way_follows_it(
+    service: Service, desk: Desk
+) -> None:
+    held = await hold_reverts(desk)
+    session_id = await service.session()
+    await desk.open(session_id)
+    await desk.ask("Load sales.csv")
+    await desk.ask("Sort by amount")
+    await desk.revert_button("Sort by amount").click()
+    await expect(desk.revert_button("Sort by amount")).to_be_disabled()
+    await desk.composer.fill("Keep the first 10 rows")
+    await desk.composer.press("Enter")
+    await expect(desk.composer).to_have_value("")
+    await expect(desk.prompts).to_have_text(["Load sales.csv", "Sort by amount"])
+    held.pop()()
+    await expect(desk.prompts).to_have_text(["Load sales.csv", "Keep the first 10 rows"])
+    await expect(desk.status).to_have_text("Ready")
+    # The reverted prompt is not put where nobody waits for it any more.
+    await expect(desk.composer).to_have_value("")
+    await expect(desk.operators).to_have_count(2)
+
+    # A revert that is refused leaves the message to its writer.
+    await desk.revert_button("Keep the first 10 rows").click()
+    await desk.composer.fill("Sum amount by region")
+    await desk.composer.press("Enter")
+    await expect(desk.composer).to_have_value("")
+    await service.command(session_id, type="WsClientPromptCommand", content="Delete op1")
+    await expect(desk.prompts.last).to_have_text("Delete op1")
+    await expect(desk.status).to_have_text("Ready")
+    held.pop()()
+    toasts = desk.page.locator(".toast")
+    await expect(toasts.filter(has_text="Not sent")).to_contain_text("was refused")
+    await expect(toasts).to_have_count(2)
+    await expect(desk.composer).to_have_value("Sum amount by region")
+    await expect(desk.prompts).to_have_text(
+        ["Load sales.csv", "Keep the first 10 rows", "Delete op1"]
+    )
+
+
+async def test_each_press_of_a_key_is_one_more_move_however_slow_the_one_before(
+    service: Service, desk: Desk
+) -> None:
+    held = await hold_reverts(desk)
+    await desk.open(await service.session())
+    prompts = ["Load sales.csv", "Sort by amount", "Keep the first 10 rows"]
+    for prompt in prompts:
+        await desk.ask(prompt)
+    for _ in range(2):
+        await desk.page.keyboard.press("Alt+Shift+Z")
+    await expect(desk.prompts).to_have_text(prompts)
+    held.pop()()
+    await expect(desk.prompts).to_have_text(prompts[:2])
+    await expect(desk.revert_button(prompts[1])).to_be_disabled()
+    held.pop()()
+    await expect(desk.prompts).to_have_text(prompts[:1])
+    await expect(desk.revert_button(prompts[0])).to_be_enabled()
+    assert held == []
+
+
+async def test_a_message_that_cannot_be_sent_yet_stays_and_says_why(
+    slow: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk = await (await desk_of(slow)).open(await slow.session())
+    await desk.composer.fill("hello")
+    await desk.composer.press("Enter")
+    await expect(desk.page.locator(".running .prose")).to_be_visible()
+    await desk.composer.fill("and more")
+    await desk.composer.press("Enter")
+    why = desk.page.locator(".composer").get_by_role("status")
+    await expect(why).to_have_text("Not sent: the agent is working.")
+    await expect(desk.composer).to_have_value("and more")
+    await desk.page.keyboard.press("Escape")
+    await expect(desk.status).to_have_text("Ready")
+    await expect(why).to_have_text("")
+    await desk.composer.press("Enter")
+    await expect(desk.prompts).to_have_text(["hello", "and more"])
+    await desk.page.keyboard.press("Escape")
+    await expect(desk.status).to_have_text("Ready")
+
+
 async def test_several_reverts_are_redone_one_by_one_or_all_at_once(
     service: Service, desk: Desk
 ) -> None:
@@ -226,6 +325,7 @@ async def test_lines_part_after_a_revert_and_can_be_visited(service: Service, de
     for prompt in ("Sort by amount", "Keep the first 10 rows"):
         await desk.ask(prompt)
         await desk.revert_button(prompt).click()
+        await expect(desk.composer).to_have_value(prompt)
     await desk.ask("Sum amount by region")
     picker = desk.page.get_by_role("group", name="Lines part here")
     await expect(picker.locator(".branch-count")).to_have_text("3 of 3")

@@ -108,6 +108,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
       : looking
         ? "A revert is being looked at"
         : cannot;
+  // A message waits for the move that it follows.
+  const cannotSend = blocked === cannot ? obstacle({ ...view, moving: false }, rights) : blocked;
 
   // What was pressed to make the fork is gone with the page that it was on.
   useEffect(() => {
@@ -137,7 +139,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   );
 
   const send = () => {
-    if (draft.text.trim() === "" || blocked !== null || uploadObstacle(files.list)) return;
+    if (draft.text.trim() === "" || cannotSend !== null || uploadObstacle(files.list)) return;
     setSent((count) => count + 1);
     const named = files.list.flatMap(({ id }) => id ?? []);
     void draft
@@ -175,6 +177,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const save = () => void attempt(async () => download(state.name, await workflowText(id)));
 
   useShortcuts({
+    moving: view.moving || preview.agreed,
     help: () => setSheet("help"),
     escape: sheet !== null ? null : at !== null ? back : generating ? stop : null,
     write: () => composer.current?.focus(),
@@ -349,7 +352,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 hidden={looking}
                 draft={draft.text}
                 onDraft={draft.set}
-                blocked={blocked}
+                blocked={cannotSend}
                 generating={generating}
                 stopping={state.agent === "STOPPING"}
                 files={files}

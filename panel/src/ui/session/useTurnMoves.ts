@@ -60,19 +60,21 @@ export function useTurnMoves({
     if (focusing > 0) composer.current?.focus({ preventScroll: true });
   }, [focusing, composer]);
 
-  /** The reverted prompt returns to the composer, but never over a draft. */
+  /** The reverted prompt returns to the composer, but never over a draft, nor after what follows it. */
   const reverted = useCallback(
     ({ turn, step }: Target) => {
       const whole = step === null && turn.prompt?.kind !== "edit";
       const prompt = whole ? (turn.prompt?.content ?? null) : null;
       const now = draft.now().trim();
-      const untouched = now === "" || draft.now() === returned.current || now === prompt?.trim();
+      const untouched =
+        !draft.sending() &&
+        (now === "" || draft.now() === returned.current || now === prompt?.trim());
       returned.current = untouched ? prompt : null;
       if (untouched) draft.set(prompt ?? "");
       setKept(untouched ? null : prompt);
       focusComposer();
     },
-    [draft.now, draft.set, focusComposer],
+    [draft.now, draft.set, draft.sending, focusComposer],
   );
 
   const revert = useCallback(
