@@ -232,7 +232,7 @@ async def test_links_are_read_made_and_removed_without_drawing(
     await page.keyboard.press("Enter")
     source = page.get_by_label("Operator op2").get_by_label("Input", exact=True)
     await source.select_option(index=1)
-    await expect(desk.prompts.last).to_have_text("Linked `op1` to `op2`")
+    await expect(desk.prompts.last).to_have_text("Linked op1 to op2")
     await expect(page.locator(".linked")).to_have_count(1)
     await page.get_by_label("Operator op2").get_by_label("Close").click()
 

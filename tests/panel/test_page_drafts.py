@@ -37,6 +37,7 @@ async def test_the_draft_of_a_fork_is_in_one_page_and_outlives_reloads_and_stops
     await expect(desk.prompts).to_have_text(["Load sales.csv"])
 
     other = await page.context.new_page()
+    await other.clock.install()
     await other.goto(page.url)
     await expect(pending(other)).to_contain_text("Another page is at the message")
     await expect(other.get_by_label("Message to the agent")).to_have_value("")
@@ -47,8 +48,10 @@ async def test_the_draft_of_a_fork_is_in_one_page_and_outlives_reloads_and_stops
     await expect(pending(page)).to_contain_text("change it, and send it")
     await expect(pending(other)).to_contain_text("Another page is at the message")
 
-    # It goes where somebody still is.
-    await page.get_by_role("link", name="All sessions").click()
+    # It goes where somebody still is, once who has closed a page has had the time to open it again.
+    await page.close()
+    await expect(pending(other)).to_contain_text("unless that page comes back")
+    await other.clock.fast_forward(10_000)
     await expect(other.get_by_label("Message to the agent")).to_have_value(BUILD)
 
 
@@ -97,9 +100,13 @@ async def test_the_draft_of_a_fork_never_takes_the_place_of_what_was_written(
     await expect(desk.composer).to_have_value(BUILD)
     child = desk.id
     other: Desk = type(desk)(await page.context.new_page(), service)
+    await other.page.clock.install()
     await other.open(child)
+    await expect(pending(other.page)).to_contain_text("Another page is at the message")
     await other.composer.fill("of my own")
     await page.get_by_role("link", name="All sessions").click()
+    await expect(pending(other.page)).to_contain_text("unless that page comes back")
+    await other.page.clock.fast_forward(10_000)
     await expect(pending(other.page)).to_contain_text(f"made to send “{BUILD}” again")
     await expect(other.composer).to_have_value("of my own")
     await other.page.get_by_role("button", name="Add it to what you write").press("Enter")

@@ -8,7 +8,6 @@ import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer"
 import { uproot, type Seed } from "./seed";
 import { getBranches, getSteps, patchSession, Problem, workflowAt } from "./rest";
 import {
-  ROOT_STEP,
   type AckEvent,
   type Command,
   type Edit,
@@ -17,8 +16,8 @@ import {
 } from "./types";
 import { firstWords } from "./words";
 
-/** The server's name for a session that was given none. */
-const UNNAMED = "Untitled";
+/** The server's names for a session that was given none, and for a fork of one. */
+const UNNAMED: ReadonlySet<string> = new Set(["Untitled", "Untitled (branch)"]);
 
 export interface View {
   state: SessionState;
@@ -132,9 +131,11 @@ export class Session {
     await this.moving?.catch(() => {
       throw new Problem("Not sent: the change that it was to follow was refused.", "not_sent", 0);
     });
-    const { name, headId } = this.state;
     await this.edits.settle();
-    const known = new Set([...this.state.steps.values()].map((step) => step.messageId));
+    const { name, headId, steps } = this.state;
+    const path = visiblePath(steps, headId);
+    const isFirst = isWhole(path, headId) && path.every((step) => step.kind === "edit");
+    const known = new Set([...steps.values()].map((step) => step.messageId));
     for (let key = turnKey ?? newRequestId(); ; ) {
       const { messageId } = await this.send({
         type: "WsClientPromptCommand",
@@ -150,7 +151,7 @@ export class Session {
       known.delete(messageId);
     }
     // A session that nobody has named is called by what it was first asked.
-    if (name === UNNAMED && headId === ROOT_STEP) {
+    if (isFirst && UNNAMED.has(name)) {
       await patchSession(this.id, { name: firstWords(content) }).catch(this.onProblem);
     }
   }

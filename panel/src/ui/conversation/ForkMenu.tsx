@@ -4,7 +4,7 @@
 import type { ForkRequest } from "../../client/forks";
 import type { Turn } from "../../client/paths";
 import { promptText } from "../../client/paths";
-import { firstWords } from "../../client/words";
+import { counted, firstWords } from "../../client/words";
 import { Menu, type MenuItem } from "../common/Menu";
 import { ForkIcon, PencilIcon, RedoIcon } from "../icons";
 
@@ -21,6 +21,9 @@ export function ForkMenu({
   onFork: (request: ForkRequest) => void;
 }) {
   const words = firstWords(promptText(turn));
+  // A fork reads the files of what it inherits, and this message is not among it.
+  const files = turn.prompt?.attachments?.length ?? 0;
+  const without = files === 0 ? "" : `; without its ${counted(files, "file")}, to be attached again`;
   const at = (position: "before" | "after") => ({ turn_id: turn.id, position });
   const items: MenuItem[] = [
     {
@@ -42,14 +45,14 @@ export function ForkMenu({
     items.push(
       {
         label: "Edit in a fork",
-        detail: "Fork before it, with its message to be changed",
+        detail: `Fork before it, with its message to be changed${without}`,
         icon: <PencilIcon />,
         blocked,
         onSelect: () => onFork({ boundary: at("before"), mode: "edit" }),
       },
       {
         label: "Run again in a fork",
-        detail: "Fork before it, with its message to be sent again",
+        detail: `Fork before it, with its message to be sent again${without}`,
         icon: <RedoIcon />,
         blocked,
         onSelect: () => onFork({ boundary: at("before"), mode: "rerun" }),

@@ -105,7 +105,7 @@ export const TurnView = memo(function TurnView({
       <div className="turn-head">
         <span className="station" aria-hidden="true" />
         {edit && <PencilIcon />}
-        <LongText className="turn-prompt" text={promptText(turn)} />
+        <LongText className="turn-prompt" text={promptText(turn)} marked={edit} />
         {prompt && (
           <time dateTime={new Date(prompt.timestamp).toISOString()} title={full(prompt.timestamp)}>
             {clock(prompt.timestamp)}
