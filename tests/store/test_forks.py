@@ -293,7 +293,8 @@ async def test_a_write_that_fails_leaves_nothing_of_the_fork(
     async with database.connection() as c:
         await c.execute("insert into principals (id) values ('local')")
         await c.execute(
-            "insert into session_grants values ($2, 'local', 'local', $1, '{read}', 'x', now())",
+            "insert into session_grants"
+            " values ($2, 'local', 'local', $1, '{read}', 'x', now(), now())",
             story.key.root_id,
             story.key.id,
         )

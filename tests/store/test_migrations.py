@@ -44,8 +44,9 @@ SINCE = REVISIONS[REVISIONS.index(WRITTEN_AT) + 1 :]
 """The migrations that the written database has not had."""
 
 FORK = """insert into session_lineage (root_id, session_id, parent_id, inherited_turn_count,
-    cutoff_seq, depth, sources, fingerprint)
-select a, b, a, 0, 0, 1, '{}', '' from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
+    cutoff_seq, depth, sources, fingerprint, created_at)
+select a, b, a, 0, 0, 1, '{}', '', now()
+from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
 
 ATTACHMENT = """insert into attachments (root_id, id, session_id, project_id, name, type, size,
     sha256, principal, created_at)

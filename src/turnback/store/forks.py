@@ -135,18 +135,19 @@ made as (
     from allowed a cross join source s cross join directory d),
 granted as (
     insert into session_grants (session_id, principal_id, project_id, root_id, rights, granted_by,
-        created_at)
-    select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz
+        created_at, session_created_at)
+    select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz,
+        $11::timestamptz
     from directory d cross join session_grants g
     where g.session_id = $2::uuid and g.principal_id = $14::text),
 {INHERITED.format(now="$11::timestamptz")},
 inherits as (
-    insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint)
+    insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint, created_at)
 select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branch, a.cut,
     a.cutoff_step, a.depth, case when a.holder is null then '{{}}' else coalesce((
         select sources from session_lineage l
         where l.root_id = $1::uuid and l.session_id = a.holder), '{{}}') || a.holder end,
-    $9::text, $10::bytea
+    $9::text, $10::bytea, $11::timestamptz
 from allowed a cross join directory d
     returning {LINEAGE})
 select i.*, j.turn_id, j.kind, j.status, j.is_after, j.begins, j.ends, j.cut, j.inherited,

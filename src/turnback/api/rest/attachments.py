@@ -15,10 +15,11 @@ from pydantic import BaseModel
 from turnback.api.download import RANGE, download
 from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
 from turnback.api.rest.conditions import IF_NONE_MATCH, TAGGED
+from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
 from turnback.core.attachments import TYPES, cleaned
-from turnback.core.errors import Archived, BadCursor, QueueFull, TooLarge, TooSlow
+from turnback.core.errors import Archived, QueueFull, TooLarge, TooSlow
 from turnback.core.principal import Right
 from turnback.settings import Settings
 from turnback.store.attachments import AttachmentRow, Room
@@ -133,7 +134,7 @@ async def list_attachments(
 ) -> Response:
     """The files that the session may read, newest first: its own, and those it was forked with."""
     if cursor is not None and not is_id(cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+        raise bad_cursor()
     limit = page_size(request, limit, usual=PAGE)
     key = await _readable(request, session_id)
     rows = await sessions_of(request).dao.attachments.page(

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
+from turnback.api.rest.cursors import CURSOR, cursor_of, place_of
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
@@ -26,7 +27,7 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.sessions import Name, SessionBody, session_body
-from turnback.core.errors import BadCursor, BadInput, TooLarge
+from turnback.core.errors import BadInput, TooLarge
 from turnback.core.lineage import Boundary, Fork, Lineage, Side
 from turnback.core.pending import PendingAction, PendingMode
 from turnback.sessions.commands import Asked, ClaimAction, ReleaseAction
@@ -112,7 +113,7 @@ class LineageQuery(Body):
     """Which session's lineage, and which page of its children."""
 
     session_id: str
-    cursor: Id | None = None
+    cursor: Annotated[str, Field(json_schema_extra={"pattern": CURSOR.pattern})] | None = None
     limit: (
         Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("page_limit"))] | None
     ) = None
@@ -201,12 +202,11 @@ async def fork_session(request: Request, session_id: str) -> Response:
 async def query_lineage(request: Request) -> Response:
     """Where a session comes from, and a page of what was forked from it, newest first."""
     body: LineageQuery = parsed(LineageQuery, await read_object(request))
-    if body.cursor is not None and not is_id(body.cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+    before = place_of(body.cursor)
     limit = page_size(request, body.limit, usual=PAGE)
     dao, principal = sessions_of(request).dao, principal_of(request)
     key = await dao.key(principal, body.session_id)
-    family = await dao.families.of(principal, key, before=body.cursor, limit=limit + 1)
+    family = await dao.families.of(principal, key, before=before, limit=limit + 1)
     return json_answer({"session_id": key.id} | _family(family, limit))
 
 
@@ -336,5 +336,5 @@ def _family(family: Family, limit: int) -> dict[str, Any]:
             }
             for child in page
         ],
-        "next_cursor": page[-1].id if len(family.children) > limit else None,
+        "next_cursor": cursor_of(page[-1].place) if len(family.children) > limit else None,
     }
