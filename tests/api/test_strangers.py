@@ -84,6 +84,53 @@ async def test_whatever_stands_between_answers_alike(world: World) -> None:
     await world.renew("child")
 
 
+@pytest.mark.parametrize("who", ["viewer", "forks"])
+async def test_who_forks_and_may_not_run_leaves_no_prompt_that_nobody_can_send(
+    world: World, who: Who
+) -> None:
+    made = await world.session()
+    if who == "forks":
+        await world._grant(made.id)
+    url = f"/sessions/{made.id}/fork"
+    body = {"boundary": {"turn_id": made.turn, "position": "before"}, "mode": "rerun"}
+    said = problem(await world.ask(who, "POST", url, json=body), 403, "not_allowed")
+    assert said["data"] == {"right": "run"}
+    still = await world.ask(who, "POST", url, json={"boundary": body["boundary"]})
+    assert (still.status_code, still.json()["session"]["rights"]) == (201, ["read", "fork"])
+    prompt = {"type": "WsClientPromptCommand", "content": "hi"}
+    here = f"/sessions/{still.json()['session']['id']}"
+    for method, path, more in (
+        ("POST", f"{here}/commands", prompt),
+        ("PATCH", here, {"name": "mine"}),
+        ("DELETE", here, None),
+    ):
+        problem(await world.ask(who, method, path, json=more), 403, "not_allowed")
+
+    # With `run` on what they fork they have it on the fork, and what is pending is theirs to send.
+    rights = {"rights": ["read", "run", "fork"]}
+    await world.ask("owner", "PUT", f"/sessions/{made.id}/grants/{who}", json=rights)
+    named = body | {"target_session_id": new_id()}
+    answer = await world.ask(who, "POST", url, json=named)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["session"]["rights"] == ["read", "run", "fork"]
+    pending = answer.json()["pending_action"]
+    prompt |= {"content": pending["draft"], "turnKey": pending["turn_key"]}
+    path = f"/sessions/{named['target_session_id']}/commands?wait=end"
+    sent = await world.ask(who, "POST", path, json=prompt)
+    assert sent.status_code == 200, sent.text
+
+    # Taken back, the fork that was made is found all the same.
+    await world.ask("owner", "DELETE", f"/sessions/{made.id}/grants/{who}")
+    again = await world.ask(who, "POST", url, json=named)
+    if who == "viewer":
+        assert (again.status_code, again.json()["session"]["id"]) == (
+            200,
+            named["target_session_id"],
+        )
+    else:
+        problem(again, 404, "session_not_found")
+
+
 @pytest.mark.lineage(20)
 async def test_who_may_run_and_not_read_forks_nothing(world: World) -> None:
     for kind in ("project", "private", "child"):

@@ -333,6 +333,8 @@ class Dao:
         """
         try:
             source = await self.key(principal, asked.source_id, right=Right.FORK)
+            if asked.mode is not None:
+                await self.access.require_own_run(principal, source)
         except (SessionNotFound, NotAllowed):
             if (made := await self._forked(principal, asked)) is not None:
                 return made

@@ -309,6 +309,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
               sent={sent}
               blocked={blocked}
               forkBlocked={forkBlocked}
+              writable={mayRun}
               inherited={inherited}
               actions={moves.actions}
               onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
