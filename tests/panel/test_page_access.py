@@ -88,8 +88,7 @@ async def test_axe_finds_nothing_while_the_agent_works_and_after_it_was_stopped(
     slow: Service, desk_of: Callable[..., Any]
 ) -> None:
     desk = await (await desk_of(slow)).open(await slow.session())
-    await desk.composer.fill("hello")
-    await desk.composer.press("Enter")
+    await desk.send("hello")
     await expect(desk.page.locator(".running .prose")).to_be_visible()
     await clean(desk, "running")
     await expect(desk.page.locator(".running .prose")).to_be_visible()
@@ -181,6 +180,7 @@ async def test_the_canvas_is_worked_by_the_keyboard_alone(service: Service, desk
     await expect(stops).to_have_count(1)
     await stops.focus()
     await page.keyboard.press("Home")
+    await expect(stops).to_be_focused()
     first = await desk.focused()
     await page.keyboard.press("ArrowRight")
     await expect(page.locator(":focus")).not_to_have_attribute("aria-label", first)
@@ -196,7 +196,6 @@ async def test_the_canvas_is_worked_by_the_keyboard_alone(service: Service, desk
     await expect(heading).to_have_count(0)
     await expect(node).to_be_focused()
 
-    await page.keyboard.press("Shift+ArrowDown")
     await page.keyboard.press("Shift+ArrowDown")
     await expect(desk.prompts).to_have_count(1)
     await expect(desk.prompts).to_contain_text("Moved")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import re
@@ -12,6 +11,7 @@ import orjson
 import pytest
 from desk import WORKFLOWS
 from playwright.async_api import expect
+from processes import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +23,7 @@ pytestmark = pytest.mark.browser
 
 
 async def drag(page: Page, locator: Any, dx: int, dy: int) -> None:
+    await locator.hover(trial=True)  # it stands still
     box = await locator.bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + 12
     await page.mouse.move(x, y)
@@ -75,11 +76,11 @@ async def test_a_move_is_saved_when_the_page_is_left_at_once(
         await desk.page.reload()
     else:
         await desk.page.close()
-    for _ in range(100):
-        if json.loads(await service.workflow(session_id)) != document:
-            return
-        await asyncio.sleep(0.05)
-    pytest.fail("the move was lost")
+
+    async def is_saved() -> bool:
+        return bool(json.loads(await service.workflow(session_id)) != document)
+
+    await eventually(is_saved)
 
 
 async def test_ctrl_z_in_a_text_field_is_the_fields_own(service: Service, desk: Desk) -> None:
@@ -134,6 +135,7 @@ async def test_operators_are_placed_connected_set_and_removed_by_hand(
 
     await inspector.get_by_label("Close").click()
     await desk.operator("Large ones").click()
+    await expect(page.locator(".react-flow__node.selected")).to_have_count(1)
     await page.keyboard.press("Delete")
     await expect(desk.operators).to_have_count(1)
     await expect(page.locator(".react-flow__edge")).to_have_count(0)
@@ -144,6 +146,7 @@ async def test_operators_are_placed_connected_set_and_removed_by_hand(
 
 async def handle(page: Page, operator_id: str, side: str) -> tuple[float, float]:
     port = page.locator(f"[data-id='{operator_id}'] .react-flow__handle-{side}")
+    await port.hover(trial=True)  # it stands still
     box = await port.bounding_box()
     assert box is not None
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2

@@ -49,6 +49,8 @@ export function SessionListPage() {
   const list = useRef<HTMLUListElement>(null);
   // Answers come in any order; only the newest question's counts.
   const asked = useRef(0);
+  /** What is loaded next is what a change has left. */
+  const changed = useRef(false);
 
   const load = useCallback(async () => {
     const turn = ++asked.current;
@@ -116,12 +118,15 @@ export function SessionListPage() {
     } catch (error) {
       fail(error);
     }
+    changed.current = true;
     await load();
-    // A row that has gone takes the focus with it.
-    requestAnimationFrame(() => {
-      if (document.activeElement === document.body) heading.current?.focus();
-    });
   };
+  // A row that has gone takes the focus with it.
+  useEffect(() => {
+    if (!changed.current) return;
+    changed.current = false;
+    if (document.activeElement === document.body) heading.current?.focus();
+  }, [loaded]);
 
   const caller = useCaller();
   const cannotCreate = createObstacle(caller) ?? (busy ? "It is being made" : null);

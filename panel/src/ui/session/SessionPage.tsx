@@ -152,7 +152,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const stop = useCallback(() => void attempt(() => session.stop()), [attempt, session]);
   const back = () => {
     navigate(sessionPath(id));
-    requestAnimationFrame(() => composer.current?.focus({ preventScroll: true }));
+    moves.focusComposer();
   };
   const checkoutEarlier = () =>
     void attempt(() => session.checkout(at ?? "")).then((done) => {

@@ -21,6 +21,8 @@ export interface TurnMoves {
   /** The prompt of the reverted turn, while a draft keeps it out of the composer. */
   kept: string | null;
   addKept: () => void;
+  /** To the message field, as soon as it is drawn. */
+  focusComposer: () => void;
 }
 
 export function useTurnMoves({
@@ -171,5 +173,6 @@ export function useTurnMoves({
     agree: (target, agreed) => void agree(target, agreed),
     kept,
     addKept,
+    focusComposer,
   };
 }
