@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
+from migrating import columns, rows
 from processes import process
 from rest import ask, command, get, problem, routes, turn
 from serving import Server, serving
 from wire import is_status
 
 from turnback.store.ids import new_id
+
+MARK = "zanzibar"
 
 
 async def fork(server: Any, session: str, **body: Any) -> str:
@@ -298,3 +302,38 @@ async def test_a_purge_that_was_killed_goes_on_when_it_is_run_again(
         assert await connection.fetchval(places) == [0, 0, 0, 1, 1, 1]
     finally:
         await connection.close()
+
+
+async def test_no_word_of_a_purged_session_is_kept_in_forks_or_in_answers_to_retries(
+    server: Server, fresh_database: str
+) -> None:
+    def keyed(key: str, **more: Any) -> dict[str, Any]:
+        return {"headers": {"idempotency-key": key}, **more}
+
+    post = server.http.post
+    create = keyed("made", json={"name": MARK})
+    parent = (await post("/sessions", **create)).json()["id"]
+    agent = (await post("/api/agents", **keyed("agent", json={"name": MARK}))).json()["id"]
+    files = f"/sessions/{parent}/attachments"
+    file = keyed("file", params={"name": MARK}, content=MARK)
+    assert (await post(files, **file)).status_code == 201
+    said = await turn(server, parent, f"hello {MARK}")
+    boundary = {"turn_id": said["turnId"], "position": "before"}
+    asked = keyed("fork", json={"boundary": boundary, "mode": "rerun", "name": "Fork"})
+    first = await post(f"/sessions/{parent}/fork", **asked)
+    assert first.json()["pending_action"]["draft"] == f"hello {MARK}"
+    assert (await post(f"/sessions/{parent}/fork", **asked)).content == first.content
+    child = first.json()["session"]["id"]
+    async with server.connect(child) as client:
+        assert (await client.snapshot())["pendingAction"]["draft"] == f"hello {MARK}"
+        for session in (parent, agent):
+            await delete(server, session)
+            await purge(server, session)
+    async with server.connect(child) as client:
+        assert (await client.snapshot())["pendingAction"] is None
+    again = await post(f"/sessions/{parent}/fork", **asked)
+    assert (again.status_code, again.json()) == (201, first.json() | {"pending_action": None})
+    problem(await post("/sessions", **create), 404, "session_not_found")
+    problem(await post(files, **file), 404, "session_not_found")
+    held = await asyncio.to_thread(lambda: rows(fresh_database, columns(fresh_database)))
+    assert [table for table, found in held.items() if MARK in str(found)] == []

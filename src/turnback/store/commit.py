@@ -208,7 +208,9 @@ def _change(s: _Statement, change: SessionChange) -> None:
     if change.grant is not None:
         _grant(s, change.grant)
     if change.pending is not None:
-        s.sets.append(f"pending_action = {s.arg(pending.to_row(change.pending), 'json')}")
+        # What is gone stays so: a run does not compare revisions, and a purge may have taken it.
+        again = s.arg(pending.to_row(change.pending), "json")
+        s.sets.append(f"pending_action = case when pending_action is not null then {again} end")
     if change.ends_pending:
         s.sets.append("pending_action = null")
     if change.deleted:

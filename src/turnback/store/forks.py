@@ -130,7 +130,8 @@ made as (
         s.model, a.cutoff_branch, a.cut, a.cutoff_step, coalesce(a.after_hash, s.initial_hash),
         s.initial_hash, s.run_settings, s.visibility,
         case when $6::text is not null then json_build_object('mode', $6::text,
-            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt)) end,
+            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt),
+            'quoted', $7::text is null) end,
         $11::timestamptz, $11::timestamptz
     from allowed a cross join source s cross join directory d),
 granted as (

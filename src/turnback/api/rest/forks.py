@@ -3,6 +3,7 @@ fork was made for."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import time
 from typing import Annotated, Any, Literal
 
@@ -189,11 +190,10 @@ async def fork_session(request: Request, session_id: str) -> Response:
             answer = {
                 "session": await session_body(request, row),
                 "lineage": _lineage(made.lineage),
-                "pending_action": _pending(row.pending),
             }
             body = orjson.dumps(answer).decode()
             claim.answer = Answer(201 if made.is_new else 200, body, f"/sessions/{row.key.id}")
-        return response(claim.answer)
+        return response(await _with_pending(request, claim.answer))
 
 
 @router.post(
@@ -240,6 +240,15 @@ async def release_pending_action(request: Request, session_id: str) -> Response:
     """Leave the pending action to others; it stays as it was."""
     body: ClaimBody = parsed(ClaimBody, await read_object(request))
     return await _asked(request, session_id, ReleaseAction(body.claim_id))
+
+
+async def _with_pending(request: Request, kept: Answer) -> Answer:
+    """The answer with what is pending now. What is kept of it quotes no prompt: that may be purged,
+    and a turn that failed has given the action another key."""
+    members = orjson.loads(kept.body)
+    row = await sessions_of(request).dao.session(principal_of(request), members["session"]["id"])
+    body = orjson.dumps(members | {"pending_action": _pending(row.pending)}).decode()
+    return replace(kept, body=body)
 
 
 async def _asked(
