@@ -1,6 +1,7 @@
 """Who may what: principals, their keys, roles and grants, tickets, sign-ins; sessions' visibility.
 
-`sessions` may be large and in use. So its column needs no rewrite, and its indexes are made
+`sessions` may be large and in use. So its column needs no rewrite and no look at
+every row while others wait, and its indexes are made
 concurrently, outside a transaction, in statements that can be run again where one was cut off.
 What is older than keys lets in whoever reaches it, so going down is refused while one is in use.
 
@@ -12,6 +13,7 @@ from alembic import op
 from sqlalchemy import text
 
 from turnback.core.errors import DowngradeRefused
+from turnback.store.altering import patiently
 
 revision = "0005"
 down_revision = "0003"
@@ -95,11 +97,14 @@ end $$"""
 
 def upgrade() -> None:
     with op.get_context().autocommit_block():
-        op.execute(
-            "alter table sessions add column if not exists visibility text not null"
-            " default 'project' constraint sessions_visibility"
-            " check (visibility in ('project', 'private'))"
+        patiently(
+            "alter table sessions"
+            " add column if not exists visibility text not null default 'project',"
+            " drop constraint if exists sessions_visibility,"
+            " add constraint sessions_visibility"
+            " check (visibility in ('project', 'private')) not valid"
         )
+        op.execute("alter table sessions validate constraint sessions_visibility")
         for name, index in (("sessions_listed", LISTED), ("sessions_private", PRIVATE)):
             op.execute(f"drop index concurrently if exists {name}")
             op.execute(index)
@@ -109,6 +114,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    patiently("alter table sessions drop column visibility")
     op.execute("lock table api_keys in access exclusive mode")
     if op.get_context().as_sql:
         op.execute(REFUSED)
@@ -118,4 +124,3 @@ def downgrade() -> None:
         )
     for table in ("sign_ins", "tickets", "session_grants", "roles", "api_keys", "principals"):
         op.execute(f"drop table {table}")
-    op.execute("alter table sessions drop column visibility")
