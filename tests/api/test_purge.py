@@ -190,6 +190,23 @@ async def test_what_was_purged_is_410_by_every_path_and_the_rest_goes_on(server:
         await delete(server, session)
 
 
+async def test_the_first_turn_that_is_left_is_reverted_in_its_middle(server: Server) -> None:
+    parent, child, theirs, own = await family(server)
+    await delete(server, parent)
+    await purge(server, parent)
+    preview = await get(server, f"/sessions/{child}/revert-preview", step_id=own[1])
+    assert [turn["steps"] for turn in preview["turns"]] == [len(own) - 1]
+    for step in (own[0], theirs[-1]):
+        answer = await server.http.get(
+            f"/sessions/{child}/revert-preview", params={"step_id": step}
+        )
+        problem(answer, 410, "history_purged")
+    answer = await command(server, child, "Revert", stepId=own[1])
+    assert answer.json()["headId"] == own[0]
+    answer = await command(server, child, "Redo")
+    assert answer.json()["headId"] == own[-1]
+
+
 async def test_sockets_of_a_fork_are_sent_what_is_left_anew(server: Server) -> None:
     parent, child, _, own = await family(server)
     await delete(server, parent)

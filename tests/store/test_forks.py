@@ -22,6 +22,7 @@ from turnback.store.database import Database
 from turnback.store.forks import Forked
 from turnback.store.ids import new_id
 from turnback.store.rows import Grant
+from turnback.store.url import asyncpg_dsn
 
 DEPTH = 128
 
@@ -485,10 +486,10 @@ async def test_forks_raced_against_a_writer_hold_whole_turns(dao: Dao, count: in
 
 @pytest.mark.soak
 async def test_a_prefix_at_the_limit_of_segments_is_forked_loaded_and_gone_on_from(
-    dao: Dao, database: Database
+    dao: Dao, fresh_database: str
 ) -> None:
     story = await Story.begin(dao)
-    await parted(database, story.key.root_id, times=100_000)
+    await parted(fresh_database, story.key.root_id, times=100_000)
     async with asyncio.timeout(60):
         await forked(dao, asked := Fork(story.key.id, new_id()))
         child = await Story.of(dao, asked.child_id)
@@ -499,7 +500,7 @@ async def test_a_prefix_at_the_limit_of_segments_is_forked_loaded_and_gone_on_fr
         assert len(await whole(dao, asked.child_id)) == 50_002
 
 
-async def parted(database: Database, root: str, *, times: int) -> None:
+async def parted(url: str, root: str, *, times: int) -> None:
     """A session whose line parts with each of its edits, as rows written at once."""
     rows: dict[str, Branch] = {}
     head, records, turns = ROOT, [], []
@@ -518,7 +519,8 @@ async def parted(database: Database, root: str, *, times: int) -> None:
          [s.lo for s in b.segments], [s.hi for s in b.segments], b.below, b.segment_count)
         for b in rows.values()
     )  # fmt: skip
-    async with database.connection() as c:
+    c = await asyncpg.connect(asyncpg_dsn(url))
+    try:
         for table, columns, values in (
             ("branches", "root_id id session_id cutoff_branch cutoff_seq cutoff_step src lo hi "
              "below segment_count", branches),
@@ -527,12 +529,11 @@ async def parted(database: Database, root: str, *, times: int) -> None:
             ("turns", "root_id session_id id kind status first_branch first_seq first_step "
              "last_seq effective_index principal created_at sealed_at", turns),
         ):  # fmt: skip
-            names = columns.split()
-            marks = ", ".join(f"${at}" for at in range(1, len(names) + 1))
-            text = f"insert into {table} ({', '.join(names)}) values ({marks})"
-            await c.executemany(text, list(values))
+            await c.copy_records_to_table(table, records=values, columns=columns.split())
         await c.execute("analyze")
         await c.execute(
             "update sessions set head_branch = $2, head_seq = $3, head_step = $4 where id = $1",
             root, head.branch_id, head.seq, head.step_id,
         )  # fmt: skip
+    finally:
+        await c.close()

@@ -341,17 +341,24 @@ class Tree:
             raise NotOnPath("Step is not on the current conversation path")
         return step
 
+    def parent(self, step: Step) -> Position:
+        """Where the step before this one is. Raises `HistoryPurged`, `HistoryMissing`."""
+        return ROOT if step.parent_id == ROOT_ID else self._known(step.parent_id).position
+
     def turns_since(self, step: Step) -> Iterator[tuple[Turn, int]]:
         """The turns that a revert to before a `step` on the path takes back, newest first.
 
         Each with how many of its steps: of one that is cut in the middle, those after the cut.
+        Raises `HistoryPurged` where one of them was purged, `HistoryMissing`.
         """
         tip = self.head
-        while tip.seq >= step.seq:
+        while True:
             turn = self.turns[self._known(tip.step_id).turn_id]
             lowest = max(turn.first.seq, step.seq)
             yield turn, tip.seq - lowest + 1
-            tip = self._parent(self._known(turn.first.step_id))
+            if lowest == step.seq:
+                return
+            tip = self.parent(self._known(turn.first.step_id))
 
     def edits_since(self, step: Step) -> list[Turn]:
         """The people's edits among `turns_since`, oldest first."""
@@ -377,10 +384,6 @@ class Tree:
         return HistoryMissing(
             "Records of this conversation are missing from the database, or damaged", step=step_id
         )
-
-    def _parent(self, step: Step) -> Position:
-        """Where the step before this one is. Raises `HistoryPurged`, `HistoryMissing`."""
-        return ROOT if step.parent_id == ROOT_ID else self._known(step.parent_id).position
 
     def tip(self, step_id: str) -> str:
         """The end of the newest line that goes through `step_id`. Raises `HistoryMissing`."""
@@ -468,7 +471,7 @@ class Tree:
         does; the old line stays as a branch (protocol.md, rules of HEAD).
         """
         self._refuse_while_busy("Cannot revert while the agent is busy")
-        before = self._parent(step)
+        before = self.parent(step)
         return (
             *self._clear_redo(),
             HeadMoved(before, step.before, Cause.REVERT),
@@ -642,5 +645,5 @@ class Tree:
     def _back_before(self, step: Step) -> tuple[Event, ...]:
         return (
             RedoPushed(self.head),
-            HeadMoved(self._parent(step), step.before, Cause.REVERT),
+            HeadMoved(self.parent(step), step.before, Cause.REVERT),
         )

@@ -45,7 +45,7 @@ source as materialized (
         and (s.id = s.root_id or exists (select from session_lineage l
             where l.root_id = $1::uuid and l.session_id = $2::uuid)) {source_lock}),
 turn as (
-    select s.head_branch, s.head_seq, s.family_epoch, t.id as turn_id, t.kind, t.status,
+    select s.head_branch, s.head_seq, s.family_epoch, t.id as turn_id, t.kind,
         t.effective_index, t.first_branch, t.first_seq, t.last_seq,
         $5::text is distinct from 'before' as is_after
     from source s
@@ -89,8 +89,8 @@ judged as (
         f.family_epoch > 0 and (exists (select from segments g
             join branches b on b.root_id = $1::uuid and b.id = g.src
             join sessions s on s.root_id = $1::uuid and s.id = b.session_id
-            where s.purged_at is not null and (f.cut > g.lo and f.cut <= g.hi
-                or f.begins and f.first_seq > g.lo and f.first_seq <= g.hi
+            where s.purged_at is not null and (f.begins and (f.cut > g.lo and f.cut <= g.hi
+                    or f.first_seq > g.lo and f.first_seq <= g.hi)
                 or $4::uuid is null and f.head_seq > g.lo and f.head_seq <= g.hi))
             or f.turn_id is null and exists (select from segments g join purged_records p
                 on p.root_id = $1::uuid and p.branch_id = g.src and p.seq > g.lo and p.seq <= g.hi
@@ -101,6 +101,8 @@ judged as (
         from records where root_id = $1::uuid and branch_id = f.first_branch
         and seq = f.first_seq offset 0) p on true)"""
 """What a fork would leave, `judged`: one row, or none where the source is gone.
+
+`ends`: the turn has ended, or it would not know its last record, and its end is on the path.
 
 `is_purged`: its boundary is in a part that was purged. Without a family epoch nothing ever was. A
 boundary after such a part is as good as the source is: its fork inherits what is left.
@@ -113,7 +115,7 @@ FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key shar
 allowed as (
     select * from judged where (cut = 0 or cutoff_step is not null) and not is_purged
         and (turn_id is null or begins)
-        and (turn_id is null or not is_after or (ends and status not in ('running', 'waiting')))
+        and (turn_id is null or not is_after or ends)
         and depth <= $12::integer and ($13::integer is null or inherited = $13::integer)
         and ($6::text is null or kind = 'prompt' and (has_prompt or $7::text is not null))),
 directory as (
@@ -151,7 +153,7 @@ select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branc
     $9::text, $10::bytea, $11::timestamptz
 from allowed a cross join directory d
     returning {LINEAGE})
-select i.*, j.turn_id, j.kind, j.status, j.is_after, j.begins, j.ends, j.cut, j.inherited,
+select i.*, j.turn_id, j.kind, j.is_after, j.begins, j.ends, j.cut, j.inherited,
     j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole,
     exists (select from session_directory where id = $3::uuid) as is_taken
 from judged j left join inherits i on true
@@ -200,8 +202,7 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         return purged
     if asked.boundary is not None and not row["begins"]:
         return _off_path()
-    unfinished = row["status"] in ("running", "waiting") or not row["ends"]
-    if row["turn_id"] is not None and row["is_after"] and unfinished:
+    if row["turn_id"] is not None and row["is_after"] and not row["ends"]:
         return TurnIncomplete(
             "The turn is not complete on this conversation's path; fork before it, or when it has "
             "ended"
