@@ -44,6 +44,15 @@ async def steps_of(server: Any, session: str) -> list[dict[str, Any]]:
     return steps
 
 
+async def lineage(server: Any, session: str) -> dict[str, Any]:
+    """Where a fork comes from."""
+    answer = await server.http.post("/sessions/lineage/query", json={"session_id": session})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["lineage"]
+    assert found
+    return found
+
+
 async def family(server: Any) -> tuple[str, str, list[str], list[str]]:
     """A parent of two turns, its fork with a turn of its own; the steps of both, apart."""
     parent = await server.session(name="Orders")
@@ -66,6 +75,7 @@ async def test_a_deleted_parent_is_gone_from_every_list_and_its_forks_keep_what_
         (await server.http.get(f"/sessions/{id_}/transcript")).content
         for id_ in (child, grandchild)
     ]
+    lineages = [await lineage(server, id_) for id_ in (child, grandchild)]
     usage = await get(server, f"/sessions/{parent}/usage")
     spare = await fork(server, parent)
     await delete(server, spare)
@@ -76,6 +86,7 @@ async def test_a_deleted_parent_is_gone_from_every_list_and_its_forks_keep_what_
         for id_ in (child, grandchild)
     ]
     assert after == before
+    assert [await lineage(server, id_) for id_ in (child, grandchild)] == lineages
     for params in ({}, {"q": "orders"}, {"archived": True}):
         listed = (await get(server, "/sessions", **params))["sessions"]
         assert {s["id"] for s in listed} == (set() if "archived" in params else {child, grandchild})

@@ -10,7 +10,7 @@ from oracle_histories import StoredHistories, run
 from oracle_rest import Rest, RestHistories
 
 
-@pytest.mark.lineage(1, 2, 5, 8, 9, 13, 14, 21)
+@pytest.mark.lineage(1, 2, 5, 8, 9, 13, 14, 15, 21)
 def test_forks_in_the_database_equal_copies(fresh_database: str, tmp_path: Path) -> None:
     run_on_the_store(fresh_database, tmp_path, examples=10, steps=30)
 

@@ -122,6 +122,7 @@ async def takes_and_gives(
     return [parameter.name for parameter in prepared.get_parameters()], columns
 
 
+@pytest.mark.lineage(24)
 async def test_what_older_code_has_written_is_read_and_gone_on_with(fresh_database: str) -> None:
     await asyncio.to_thread(written, fresh_database)
     recent = """update idempotency_keys set created_at = now();
