@@ -108,7 +108,8 @@ class Session:
     """One session. `notes` are all steps that it knows, its own and those it was born with.
 
     `path` are the visible ones, `paths` the way to each, `redo` the paths that redo goes back to.
-    `pending` is what a fork was made for: mode, draft, and the key of the turn that it becomes.
+    `pending` is what a fork was made for: mode, draft, and the key of the turn that it becomes;
+    `quotes` the session that wrote that draft, where it is a prompt word for word.
     """
 
     id: str
@@ -127,6 +128,7 @@ class Session:
     swept: bool = False
     origin: Origin | None = None
     pending: tuple[str, str, str] | None = None
+    quotes: str | None = None
 
     # -- what is seen
 
@@ -388,8 +390,9 @@ class Oracle:
         child.origin = Origin(source.id, asked.turn, asked.side, inherited, depth)
         if asked.mode is not None:
             assert asked.turn is not None
-            said = next(n.text for n in source.transcript() if n.turn == asked.turn)
-            child.pending = (asked.mode, said if asked.draft is None else asked.draft, id_)
+            said = next(n for n in source.transcript() if n.turn == asked.turn)
+            child.pending = (asked.mode, said.text if asked.draft is None else asked.draft, id_)
+            child.quotes = said.writer if asked.draft is None else None
         self.sessions[id_] = child
         self.forks[id_] = replace(asked)
         return True
@@ -459,6 +462,8 @@ class Oracle:
         for other in self.sessions.values():
             for note in other.notes.values():
                 note.purged |= note.writer == id_
+            if other.quotes == id_:
+                other.pending = None
 
     def sweep(self) -> set[str]:
         """The deleted sessions that nothing living comes from go for good; which those are."""
