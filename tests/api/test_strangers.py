@@ -6,6 +6,7 @@ tags, keys and events of one session, tried on another or by another.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -82,6 +83,21 @@ async def test_whatever_stands_between_answers_alike(world: World) -> None:
         assert len(answers) == 1, path
     await world.renew("private")
     await world.renew("child")
+
+
+async def test_a_right_that_goes_while_a_transcript_is_waited_for_is_gone(world: World) -> None:
+    made = await world.session()
+    await world._grant(made.id)
+    now = (await world.ask("reads", "GET", f"/sessions/{made.id}")).json()["revision"]
+    body = {"session_id": made.id, "min_revision": now + 1}
+    url = "/sessions/transcript/query"
+    coming = asyncio.create_task(world.ask("reads", "POST", url, json=body))
+    await asyncio.sleep(0.2)
+    assert not coming.done()
+    # What takes the grant away is what was waited for.
+    gone = await world.ask("owner", "DELETE", f"/sessions/{made.id}/grants/reads")
+    assert gone.status_code == 204
+    nothing(await coming, "session_not_found")
 
 
 @pytest.mark.parametrize("who", ["viewer", "forks"])
