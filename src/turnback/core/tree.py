@@ -38,6 +38,7 @@ from turnback.core.lineage import (
     held,
     on_path,
 )
+from turnback.core.values import counted
 
 
 class State(StrEnum):
@@ -629,8 +630,9 @@ class Tree:
         branch = branch_off(self.branches, head, branch_id=ids.branch, session_id=self.session_id)
         if branch.segment_count > self.limits.max_branch_segments:
             raise BranchLimit(
-                f"This conversation has parted {self.limits.max_branch_segments} times on the way "
-                "here, its limit (`max_branch_segments`); go on in a new session"
+                "This conversation has parted "
+                f"{counted(self.limits.max_branch_segments, 'time')} on the way here, its limit "
+                "(`max_branch_segments`); go on in a new session"
             )
         return (BranchStarted(branch), TurnStarted(turn))
 

@@ -26,6 +26,7 @@ from turnback.core.errors import (
     TurnIncomplete,
 )
 from turnback.core.lineage import ROOT_ID, Boundary, Fork, Lineage, Position, Side
+from turnback.core.values import counted
 from turnback.store.attachments import INHERITED
 from turnback.store.ids import is_id
 
@@ -192,8 +193,8 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         return conflict()
     if row["would_be"] > max_depth:
         return DepthLimit(
-            f"A session may be a fork of a fork {max_depth} times (`max_fork_depth`); go on in a "
-            "new session",
+            f"A session may be a fork of a fork {counted(max_depth, 'time')} (`max_fork_depth`); "
+            "go on in a new session",
             limit="max_fork_depth",
             value=max_depth,
         )
@@ -216,8 +217,8 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         )
     if asked.count not in (None, row["inherited"]):
         return CountMismatch(
-            f"The fork would inherit {row['inherited']} turns, not {asked.count}; look at the "
-            "conversation again",
+            f"The fork would inherit {counted(row['inherited'], 'turn')}, not {asked.count}; "
+            "look at the conversation again",
             inherited_turn_count=row["inherited"],
         )
     return None

@@ -21,6 +21,7 @@ from turnback.api.rest.request import page_size, principal_of, sessions_of, sett
 from turnback.core.attachments import TYPES, cleaned
 from turnback.core.errors import Archived, QueueFull, TooLarge, TooSlow
 from turnback.core.principal import Right
+from turnback.core.values import counted
 from turnback.settings import Settings
 from turnback.store.attachments import AttachmentRow, Room
 from turnback.store.ids import ID, is_id
@@ -200,7 +201,7 @@ async def _body(request: Request, settings: Settings) -> AsyncGenerator[bytes, N
     """The body as it comes. Raises `TooLarge` without reading on, `TooSlow`."""
     limit, seconds = settings.max_attachment_bytes, settings.attachment_timeout
     too_large = TooLarge(
-        f"A file may have {limit} bytes (`max_attachment_bytes`)",
+        f"A file may have {counted(limit, 'byte')} (`max_attachment_bytes`)",
         limit="max_attachment_bytes",
         value=limit,
     )
@@ -234,7 +235,7 @@ def _place(request: Request) -> Iterator[None]:
     coming: int = getattr(state, "uploads", 0)
     if coming >= most:
         raise QueueFull(
-            f"{most} files are coming at once, the limit (`max_uploads`); try again in a moment"
+            f"{counted(most, 'file')} may be coming at once (`max_uploads`); try again in a moment"
         )
     state.uploads = coming + 1
     try:

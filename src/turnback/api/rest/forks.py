@@ -31,6 +31,7 @@ from turnback.api.rest.sessions import Name, SessionBody, session_body
 from turnback.core.errors import BadInput, TooLarge
 from turnback.core.lineage import Boundary, Fork, Lineage, Side
 from turnback.core.pending import PendingAction, PendingMode
+from turnback.core.values import counted
 from turnback.sessions.commands import Asked, ClaimAction, ReleaseAction
 from turnback.store.families import Family, Relative
 from turnback.store.ids import ID, is_id
@@ -274,7 +275,7 @@ def _fork(request: Request, session_id: str, reserved: str, body: ForkSession) -
     limit = sessions_of(request).settings.max_prompt_bytes
     if len((body.draft or "").encode()) > limit:
         raise TooLarge(
-            f"A prompt may have {limit} bytes (`max_prompt_bytes`)",
+            f"A prompt may have {counted(limit, 'byte')} (`max_prompt_bytes`)",
             limit="max_prompt_bytes",
             value=limit,
         )

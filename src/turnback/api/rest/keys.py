@@ -22,8 +22,9 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.roles import Member, Role
+from turnback.core.errors import BadInput
 from turnback.core.principal import ProjectRole
-from turnback.store.identities import ApiKey
+from turnback.store.identities import KEY, ApiKey
 from turnback.store.ids import ID, is_id
 
 PAGE = 50
@@ -149,5 +150,10 @@ async def list_keys(
 @router.delete("/keys/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str) -> Response:
     """Revoke a key, named by its `id` or `prefix`: it ends at once, and its sockets with it."""
+    if KEY.fullmatch(key_id) is not None:
+        raise BadInput(
+            "This is a whole key, which others may have read in the address: name it by its `id` or"
+            " `prefix`, and revoke it"
+        )
     await sessions_of(request).dao.identities.revoke_key(principal_of(request), key_id)
     return Response(status_code=204)
