@@ -134,7 +134,7 @@ async def test_a_parameter_that_a_route_does_not_take_is_refused_by_each(standin
         assert "query/a~0b~1c" in said["detail"]
     answer = await standing.http.get(f"/sessions/{session}/steps?limt=5&limit=5")
     said = problem(answer, 422, "bad_input")
-    assert "it takes `all`, `at`, `before`, `limit`" in said["detail"]
+    assert "it takes `before`, `limit`, `all`, `at`" in said["detail"]
 
 
 async def test_what_is_wrong_in_a_query_or_a_body_is_named_by_a_json_pointer(

@@ -90,7 +90,7 @@ async def test_a_key_opens_as_whose_it_is_and_only_as_it_was_printed(
 async def test_no_secret_is_stored(identities: Identities, database: Database) -> None:
     key, text = await make(identities)
     who = await identities.by_key(text)
-    cookie = await identities.sign_in(who, seconds=60, most=9)
+    cookie = await identities.sign_in(who, seconds=60)
     place = await session(database)
     ticket = await identities.make_ticket(SERVICE, place, origin=HERE, seconds=60, most=9)
     async with database.connection() as connection:
@@ -106,7 +106,7 @@ async def test_keys_end_when_they_are_revoked_or_expire_by_the_databases_clock(
     identities: Identities, database: Database
 ) -> None:
     key, text = await make(identities, expires_at=datetime.now(UTC) + timedelta(hours=1))
-    cookie = await identities.sign_in(await identities.by_key(text), seconds=60, most=9)
+    cookie = await identities.sign_in(await identities.by_key(text), seconds=60)
     await execute(database, "update api_keys set expires_at = now()")
     assert await is_refused(identities.by_key(text))
     assert await is_refused(identities.by_sign_in(cookie))
@@ -189,7 +189,7 @@ async def test_a_sign_in_is_its_key_until_it_ends(
     identities: Identities, database: Database
 ) -> None:
     who = await identities.by_key((await make(identities))[1])
-    first, second = [await identities.sign_in(who, seconds=60, most=9) for _ in range(2)]
+    first, second = [await identities.sign_in(who, seconds=60) for _ in range(2)]
     assert await identities.by_sign_in(first) == await identities.by_sign_in(second) == who
     await identities.sign_out(first)
     await identities.sign_out("nonsense")
@@ -199,7 +199,7 @@ async def test_a_sign_in_is_its_key_until_it_ends(
     await execute(database, "update sign_ins set expires_at = now()")
     assert await is_refused(identities.by_sign_in(second))
     with pytest.raises(BadInput):
-        await identities.sign_in(LOCAL, seconds=60, most=9)
+        await identities.sign_in(LOCAL, seconds=60)
 
 
 async def session(database: Database, project: str = "p") -> SessionKey:
@@ -302,7 +302,7 @@ async def test_what_has_expired_is_forgotten(identities: Identities, database: D
     place = await session(database)
     who = await identities.by_key((await make(identities))[1])
     for seconds in (0.0, 60.0):
-        await identities.sign_in(who, seconds=seconds, most=9)
+        await identities.sign_in(who, seconds=seconds)
         await identities.make_ticket(who, place, origin=HERE, seconds=seconds, most=9)
     await identities.forget()
     async with database.connection() as connection:
