@@ -3,7 +3,7 @@
 import type { RunLimit } from "../../client/settings";
 
 const WORDS: Readonly<Record<RunLimit, [label: string, unit: string]>> = {
-  max_steps: ["Steps of a run", "steps"],
+  max_steps: ["Steps of a run", ""],
   run_timeout: ["Time of a run", "seconds"],
   tool_timeout: ["Time of a tool call", "seconds"],
   max_tool_output: ["Length of a tool’s answer", "characters"],
@@ -30,7 +30,7 @@ export function LimitField({
       <span>
         {label}
         <small>
-          {unit}, at most {most.toLocaleString()}
+          {unit === "" ? "" : `${unit}, `}at most {most.toLocaleString()}
         </small>
       </span>
       <input
