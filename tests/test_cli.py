@@ -398,7 +398,7 @@ async def test_a_purge_by_hand_and_the_check_after_it(
             await client.snapshot()
             code, told, _ = await asyncio.to_thread(run, "purge", parent)
             assert code == 0
-            assert told.startswith("Purged: 3 records, 1 turns")
+            assert told.startswith("Purged: 3 records, 1 turn,")
             assert await client.until_closed() == 1013, "it is told at once"
         assert (await server.http.get(f"/sessions/{child}/transcript")).status_code == 410
         code, told, _ = await asyncio.to_thread(run, "check")

@@ -6,7 +6,7 @@ Revision ID: 0003
 Revises: 0002
 """
 
-from alembic import op
+from turnback.store.altering import patiently
 
 revision = "0003"
 down_revision = "0002"
@@ -15,8 +15,8 @@ depends_on = None
 
 
 def upgrade() -> None:
-    op.execute("alter table sessions add column run_settings jsonb")
+    patiently("alter table sessions add column run_settings jsonb")
 
 
 def downgrade() -> None:
-    op.execute("alter table sessions drop column run_settings")
+    patiently("alter table sessions drop column run_settings")

@@ -1,6 +1,7 @@
 """Who may what: principals, their keys, roles and grants, tickets, sign-ins; sessions' visibility.
 
-`sessions` may be large and in use. So its column needs no rewrite, and its indexes are made
+`sessions` may be large and in use. So its column needs no rewrite and no look at
+every row while others wait, and its indexes are made
 concurrently, outside a transaction, in statements that can be run again where one was cut off.
 What is older than keys lets in whoever reaches it, so going down is refused while one is in use.
 
@@ -12,6 +13,7 @@ from alembic import op
 from sqlalchemy import text
 
 from turnback.core.errors import DowngradeRefused
+from turnback.store.altering import patiently
 
 revision = "0005"
 down_revision = "0003"
@@ -19,9 +21,11 @@ branch_labels = None
 depends_on = None
 
 LISTED = """create index concurrently sessions_listed
-on sessions (project_id, visibility, (archived_at is not null), id) where deleted_at is null"""
+on sessions (project_id, visibility, (archived_at is not null), created_at, id)
+where deleted_at is null"""
 
-PRIVATE = """create index concurrently sessions_private on sessions (project_id, owner, id)
+PRIVATE = """create index concurrently sessions_private
+on sessions (project_id, owner, created_at, id)
 where deleted_at is null and visibility = 'private'"""
 
 TABLES = """
@@ -60,10 +64,11 @@ create table session_grants (
         check (rights <@ array['read', 'run', 'fork'] and cardinality(rights) > 0),
     granted_by text not null,
     created_at timestamptz not null,
+    session_created_at timestamptz not null,
     primary key (session_id, principal_id)
 );
 create index session_grants_by_principal
-    on session_grants (project_id, principal_id, session_id);
+    on session_grants (project_id, principal_id, session_created_at, session_id);
 
 create table tickets (
     hash bytea primary key,
@@ -92,11 +97,14 @@ end $$"""
 
 def upgrade() -> None:
     with op.get_context().autocommit_block():
-        op.execute(
-            "alter table sessions add column if not exists visibility text not null"
-            " default 'project' constraint sessions_visibility"
-            " check (visibility in ('project', 'private'))"
+        patiently(
+            "alter table sessions"
+            " add column if not exists visibility text not null default 'project',"
+            " drop constraint if exists sessions_visibility,"
+            " add constraint sessions_visibility"
+            " check (visibility in ('project', 'private')) not valid"
         )
+        op.execute("alter table sessions validate constraint sessions_visibility")
         for name, index in (("sessions_listed", LISTED), ("sessions_private", PRIVATE)):
             op.execute(f"drop index concurrently if exists {name}")
             op.execute(index)
@@ -106,6 +114,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    patiently("alter table sessions drop column visibility")
     op.execute("lock table api_keys in access exclusive mode")
     if op.get_context().as_sql:
         op.execute(REFUSED)
@@ -115,4 +124,3 @@ def downgrade() -> None:
         )
     for table in ("sign_ins", "tickets", "session_grants", "roles", "api_keys", "principals"):
         op.execute(f"drop table {table}")
-    op.execute("alter table sessions drop column visibility")

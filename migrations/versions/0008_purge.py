@@ -13,6 +13,7 @@ from alembic import op
 from sqlalchemy import text
 
 from turnback.core.errors import DowngradeRefused
+from turnback.store.altering import patiently
 
 revision = "0008"
 down_revision = "0007"
@@ -43,13 +44,15 @@ end $$"""
 
 def upgrade() -> None:
     with op.get_context().autocommit_block():
-        op.execute("alter table sessions add column if not exists erased_at timestamptz")
+        patiently("alter table sessions add column if not exists erased_at timestamptz")
         op.execute("drop index concurrently if exists sessions_deleted")
         op.execute(DELETED)
     op.execute(TABLE)
 
 
 def downgrade() -> None:
+    patiently("drop index sessions_deleted")
+    patiently("alter table sessions drop column erased_at")
     op.execute("lock table purged_records in access exclusive mode")
     if op.get_context().as_sql:
         op.execute(REFUSED)
@@ -59,5 +62,3 @@ def downgrade() -> None:
             " backup from before the first purge"
         )
     op.execute("drop table purged_records")
-    op.execute("drop index sessions_deleted")
-    op.execute("alter table sessions drop column erased_at")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -16,6 +17,7 @@ import typer
 from turnback import logs
 from turnback.core.errors import SessionNotFound
 from turnback.core.principal import service_of
+from turnback.core.values import counted
 from turnback.environment import load_settings
 from turnback.settings import Settings
 
@@ -55,10 +57,8 @@ def purge(
         return await dao.purge(service, session, batch=settings.sweep_batch)
 
     erased = _ask(settings, run, seconds=settings.db_statement_timeout)
-    print(
-        f"Purged: {erased.records} records, {erased.turns} turns, {erased.events} events,"
-        f" {erased.requests} requests, {erased.attachments} attachments, {erased.blobs} blobs"
-    )
+    gone = (counted(number, kind.removesuffix("s")) for kind, number in asdict(erased).items())
+    print(f"Purged: {', '.join(gone)}")
 
 
 def check(data_dir: DataDir = None) -> None:

@@ -322,6 +322,8 @@ class Settings(BaseSettings):
 
     ticket_ttl: Seconds = 30.0
     """How long a ticket for a browser's socket is good, which is used once."""
+    tickets_per_key: Positive = 1_000
+    """Tickets of one key that are good and were not used."""
     sign_in_ttl: Seconds = 43_200.0
     """How long the page stays signed in."""
     bad_credentials_per_minute: Positive = 60

@@ -221,6 +221,29 @@ async def test_a_removed_file_is_a_placeholder_from_the_next_request_on(server: 
     assert (await get(server, f"/sessions/{session}/attachments"))["attachments"] == []
 
 
+@pytest.mark.lineage(16)
+async def test_an_inherited_file_is_downloaded_through_the_child_while_there_is_one(
+    server: Server,
+) -> None:
+    parent = await server.session()
+    made = await attached(server, parent)
+    turn = {"content": "hello", "attachmentIds": [made["id"]], "wait": True}
+    await command(server, parent, "Prompt", **turn)
+    answer = await server.http.post(f"/sessions/{parent}/fork", json={})
+    child = answer.json()["session"]["id"]
+    transcript = await server.http.get(f"/sessions/{child}/transcript")
+    [file] = transcript.json()["records"][0]["attachments"]
+    path = f"/sessions/{child}/attachments/{file['id']}"
+    assert (await server.http.get(f"{path}/content")).content == CSV
+    await server.http.delete(f"/sessions/{parent}")
+    assert (await server.http.get(f"{path}/content")).content == CSV
+    files(server)[0].unlink()
+    problem(await server.http.get(f"{path}/content"), 410, "attachment_gone")
+    again = await server.http.get(f"/sessions/{child}/transcript")
+    assert (again.status_code, again.content) == (200, transcript.content)
+
+
+@pytest.mark.lineage(16)
 async def test_a_file_that_was_removed_before_a_fork_is_a_placeholder_in_it(
     server: Server,
 ) -> None:

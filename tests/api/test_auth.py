@@ -11,6 +11,7 @@ from typing import Any
 import asyncpg
 import httpx
 import pytest
+from flaky import SOCKET, flaky
 from people import World
 from processes import eventually, process
 from rest import problem
@@ -140,6 +141,36 @@ async def test_two_keys_are_none_and_none_is_taken_from_the_address(server: Serv
     await turned_away(server.connect(new_id(), query=f"?key={key}&ticket={key}"))
 
 
+async def test_a_whole_key_in_an_address_is_refused_and_not_said_again(server: Server) -> None:
+    key = await alice(server)
+    for whole in (key, f"tb_{'0' * 12}_{'0' * 64}"):
+        answer = await server.http.delete(f"/keys/{whole}", headers=shown(key))
+        assert "by its `id` or `prefix`" in problem(answer, 422, "bad_input")["detail"]
+        assert whole.rpartition("_")[2] not in answer.text
+    assert (await server.http.get("/whoami", headers=shown(key))).status_code == 200
+    prefix = key.split("_")[1]
+    answer = await server.http.delete(f"/keys/{prefix}", headers=shown(key))
+    assert answer.status_code == 204
+
+
+async def test_while_the_database_is_away_nobodys_key_is_taken_on_trust(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with flaky(fresh_database, tmp_path) as wire, serving(wire.url) as server:
+        key = await alice(server)
+        assert (await server.http.get("/metrics", headers=shown(key))).status_code == 200
+        socket, aside = tmp_path / SOCKET, tmp_path / "aside"
+        socket.rename(aside)
+        wire.cut()
+        for path in ("/metrics", "/whoami", "/sessions"):
+            answer = await server.http.get(path, headers=shown(key))
+            said = problem(answer, 503, "database_unavailable")
+            assert "`/healthz` and `/readyz`, which need no key" in said["detail"]
+        assert (await server.http.get("/healthz")).status_code == 200
+        assert (await server.http.get("/readyz")).status_code == 503
+        aside.rename(socket)
+
+
 @pytest.mark.parametrize(
     "time",
     [0, 1.5, True, "0", "1700000000", "2030-01-01", "2030-01-01T00:00:00", "tomorrow", "",
@@ -185,7 +216,7 @@ async def test_keys_and_roles_come_in_pages_of_one_project(server: Server) -> No
 
 async def test_a_key_that_expires_closes_its_sockets(server: Server) -> None:
     lasting = await alice(server)
-    soon = datetime.now(UTC) + timedelta(seconds=0.5)
+    soon = datetime.now(UTC) + timedelta(seconds=2.5)
     key = await World(server).key("bob", OWNER, project="local", expires_at=soon)
     answer = await server.http.post("/sessions", headers=shown(lasting))
     session = answer.json()["id"]

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 from processes import process
-from rest import command, get, problem, turn
+from rest import get, problem, routes, turn
 from serving import Server, serving
 
 
@@ -125,12 +125,39 @@ async def test_a_405_lists_every_method_of_its_path(
     assert set(answer.headers["allow"].split(", ")) == set(allowed.split(", "))
 
 
-async def test_members_of_a_query_that_nobody_knows_are_left_alone(standing: Server) -> None:
+async def test_a_parameter_that_a_route_does_not_take_is_refused_by_each(standing: Server) -> None:
     session = await standing.session()
-    answer = await standing.http.get(f"/sessions/{session}/steps?more=1&limit=5")
-    assert answer.status_code == 200
-    stopped = await command(standing, session, "Stop")
-    assert stopped.status_code == 202
+    for method, path in routes(standing):
+        url = path.replace("{session_id}", session)
+        said = problem(await standing.http.request(method, f"{url}?a~b/c=1"), 422, "bad_input")
+        assert said["data"] == {"path": "/query/a~0b~1c"}, path
+        assert "query/a~0b~1c" in said["detail"]
+    answer = await standing.http.get(f"/sessions/{session}/steps?limt=5&limit=5")
+    said = problem(answer, 422, "bad_input")
+    assert "it takes `before`, `limit`, `all`, `at`" in said["detail"]
+
+
+async def test_what_is_wrong_in_a_query_or_a_body_is_named_by_a_json_pointer(
+    standing: Server,
+) -> None:
+    session = await standing.session()
+    for answer, where in (
+        (await standing.http.get("/sessions?limit=no"), "/query/limit"),
+        (await standing.http.post(f"/sessions/{session}/commands?wait=x", json={}), "/query/wait"),
+        (await standing.http.post("/sessions", json={"name": 7}), "/name"),
+        (
+            await standing.http.patch(f"/sessions/{session}", json={"settings": {"x": 1}}),
+            "/settings/x",
+        ),
+    ):
+        assert problem(answer, 422, "bad_input")["data"]["path"] == where
+
+
+async def test_hosts_that_add_to_the_address_of_the_page_or_the_door_are_served(
+    standing: Server,
+) -> None:
+    for path in ("/", "/api/agents"):
+        assert (await standing.http.get(f"{path}?from=elsewhere")).status_code == 200
 
 
 async def test_the_workflow_of_a_step_is_304_where_it_is_known(server: Server) -> None:

@@ -199,6 +199,7 @@ async def test_a_fork_is_made_once_however_it_is_asked_again(server: Server) -> 
     refused(await server.http.post(path, json=body), 404, "session_not_found")
 
 
+@pytest.mark.lineage(3)
 @pytest.mark.parametrize(
     ("body", "status", "code"),
     [

@@ -53,7 +53,58 @@ async def test_search_is_by_name_without_case_and_signs_are_letters(server: Serv
     assert await names(server, q=" off") == ["50 off", "50% off"]
 
 
-@pytest.mark.parametrize("cursor", ["nope", "", "\0", "é", "step-initial", NOBODYS.upper()])
+CHOSEN = [
+    "ffffffff-ffff-4fff-8fff-ffffffffffff",
+    "00000000-0000-0000-0000-000000000000",
+    "80000000-0000-4000-8000-000000000001",
+    "00000000-0000-7000-8000-000000000001",
+]
+"""Ids of a client's own making, which say nothing of when; not in the order of their making."""
+
+
+async def test_forks_under_ids_that_a_client_chose_are_listed_by_when_they_were_made(
+    fresh_database: str,
+) -> None:
+    async with serving(fresh_database) as server:
+        root, made = await server.session(), []
+        for chosen in CHOSEN:
+            body = {"target_session_id": chosen}
+            answer = await server.http.post(f"/sessions/{root}/fork", json=body)
+            assert answer.status_code == 201, answer.text
+            made += [chosen, await server.session()]
+        newest_first = [*made[::-1], root]
+        agents = (await get(server, "/api/agents"))["agents"]
+        assert [agent["id"] for agent in agents] == newest_first
+        found, children = [], []
+        more: dict[str, Any] = {}
+        while not more or more["cursor"] is not None:
+            page = await get(server, "/sessions", limit=1, **more)
+            found += [session["id"] for session in page["sessions"]]
+            more = {"cursor": page["next_cursor"]}
+        assert found == newest_first
+        more = {}
+        while not more or more["cursor"] is not None:
+            query = {"session_id": root, "limit": 1, **more}
+            page = (await server.http.post("/sessions/lineage/query", json=query)).json()
+            children += [child["session_id"] for child in page["children"]]
+            more = {"cursor": page["next_cursor"]}
+        assert children == CHOSEN[::-1]
+
+
+@pytest.mark.parametrize(
+    "cursor",
+    [
+        "nope",
+        "",
+        "\0",
+        "é",
+        "step-initial",
+        NOBODYS,
+        f"1.{NOBODYS.upper()}",
+        f"{10**16}.{NOBODYS}",
+        f"-1.{NOBODYS}",
+    ],
+)
 async def test_what_is_no_cursor_of_the_sessions_is_refused(standing: Server, cursor: str) -> None:
     answer = await standing.http.get("/sessions", params={"cursor": cursor})
     problem(answer, 422, "bad_cursor")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import httpx
 import pytest
+from migrating import columns, rows
 from processes import process
 from rest import ask, command, get, problem, routes, turn
 from serving import Server, serving
 from wire import is_status
 
 from turnback.store.ids import new_id
+
+MARK = "zanzibar"
 
 
 async def fork(server: Any, session: str, **body: Any) -> str:
@@ -40,6 +44,15 @@ async def steps_of(server: Any, session: str) -> list[dict[str, Any]]:
     return steps
 
 
+async def lineage(server: Any, session: str) -> dict[str, Any]:
+    """Where a fork comes from."""
+    answer = await server.http.post("/sessions/lineage/query", json={"session_id": session})
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["lineage"]
+    assert found
+    return found
+
+
 async def family(server: Any) -> tuple[str, str, list[str], list[str]]:
     """A parent of two turns, its fork with a turn of its own; the steps of both, apart."""
     parent = await server.session(name="Orders")
@@ -62,6 +75,7 @@ async def test_a_deleted_parent_is_gone_from_every_list_and_its_forks_keep_what_
         (await server.http.get(f"/sessions/{id_}/transcript")).content
         for id_ in (child, grandchild)
     ]
+    lineages = [await lineage(server, id_) for id_ in (child, grandchild)]
     usage = await get(server, f"/sessions/{parent}/usage")
     spare = await fork(server, parent)
     await delete(server, spare)
@@ -72,6 +86,7 @@ async def test_a_deleted_parent_is_gone_from_every_list_and_its_forks_keep_what_
         for id_ in (child, grandchild)
     ]
     assert after == before
+    assert [await lineage(server, id_) for id_ in (child, grandchild)] == lineages
     for params in ({}, {"q": "orders"}, {"archived": True}):
         listed = (await get(server, "/sessions", **params))["sessions"]
         assert {s["id"] for s in listed} == (set() if "archived" in params else {child, grandchild})
@@ -186,6 +201,23 @@ async def test_what_was_purged_is_410_by_every_path_and_the_rest_goes_on(server:
         await delete(server, session)
 
 
+async def test_the_first_turn_that_is_left_is_reverted_in_its_middle(server: Server) -> None:
+    parent, child, theirs, own = await family(server)
+    await delete(server, parent)
+    await purge(server, parent)
+    preview = await get(server, f"/sessions/{child}/revert-preview", step_id=own[1])
+    assert [turn["steps"] for turn in preview["turns"]] == [len(own) - 1]
+    for step in (own[0], theirs[-1]):
+        answer = await server.http.get(
+            f"/sessions/{child}/revert-preview", params={"step_id": step}
+        )
+        problem(answer, 410, "history_purged")
+    answer = await command(server, child, "Revert", stepId=own[1])
+    assert answer.json()["headId"] == own[0]
+    answer = await command(server, child, "Redo")
+    assert answer.json()["headId"] == own[-1]
+
+
 async def test_sockets_of_a_fork_are_sent_what_is_left_anew(server: Server) -> None:
     parent, child, _, own = await family(server)
     await delete(server, parent)
@@ -298,3 +330,38 @@ async def test_a_purge_that_was_killed_goes_on_when_it_is_run_again(
         assert await connection.fetchval(places) == [0, 0, 0, 1, 1, 1]
     finally:
         await connection.close()
+
+
+async def test_no_word_of_a_purged_session_is_kept_in_forks_or_in_answers_to_retries(
+    server: Server, fresh_database: str
+) -> None:
+    def keyed(key: str, **more: Any) -> dict[str, Any]:
+        return {"headers": {"idempotency-key": key}, **more}
+
+    post = server.http.post
+    create = keyed("made", json={"name": MARK})
+    parent = (await post("/sessions", **create)).json()["id"]
+    agent = (await post("/api/agents", **keyed("agent", json={"name": MARK}))).json()["id"]
+    files = f"/sessions/{parent}/attachments"
+    file = keyed("file", params={"name": MARK}, content=MARK)
+    assert (await post(files, **file)).status_code == 201
+    said = await turn(server, parent, f"hello {MARK}")
+    boundary = {"turn_id": said["turnId"], "position": "before"}
+    asked = keyed("fork", json={"boundary": boundary, "mode": "rerun", "name": "Fork"})
+    first = await post(f"/sessions/{parent}/fork", **asked)
+    assert first.json()["pending_action"]["draft"] == f"hello {MARK}"
+    assert (await post(f"/sessions/{parent}/fork", **asked)).content == first.content
+    child = first.json()["session"]["id"]
+    async with server.connect(child) as client:
+        assert (await client.snapshot())["pendingAction"]["draft"] == f"hello {MARK}"
+        for session in (parent, agent):
+            await delete(server, session)
+            await purge(server, session)
+    async with server.connect(child) as client:
+        assert (await client.snapshot())["pendingAction"] is None
+    again = await post(f"/sessions/{parent}/fork", **asked)
+    assert (again.status_code, again.json()) == (201, first.json() | {"pending_action": None})
+    problem(await post("/sessions", **create), 404, "session_not_found")
+    problem(await post(files, **file), 404, "session_not_found")
+    held = await asyncio.to_thread(lambda: rows(fresh_database, columns(fresh_database)))
+    assert [table for table, found in held.items() if MARK in str(found)] == []

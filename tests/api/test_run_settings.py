@@ -139,6 +139,18 @@ async def test_the_most_that_a_session_may_set_is_the_servers_and_is_said(
             assert schema["anyOf"][0]["maximum"] == most
 
 
+async def test_a_fork_begins_with_the_settings_and_the_model_of_its_parent(server: Server) -> None:
+    session = await server.session()
+    await change(server, session, **OWN)
+    answer = await server.http.post(f"/sessions/{session}/fork", json={})
+    child = answer.json()["session"]["id"]
+    parent, made = [await get(server, f"/sessions/{id_}") for id_ in (session, child)]
+    assert made["settings"] == parent["settings"] == OWN
+    assert made["model"] == parent["model"]
+    await change(server, session, max_steps=1)
+    assert (await get(server, f"/sessions/{child}"))["settings"] == OWN
+
+
 async def test_an_archived_session_keeps_its_settings_and_model(
     fresh_database: str, provider: ScriptedProvider
 ) -> None:

@@ -6,6 +6,7 @@ tags, keys and events of one session, tried on another or by another.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -84,6 +85,68 @@ async def test_whatever_stands_between_answers_alike(world: World) -> None:
     await world.renew("child")
 
 
+async def test_a_right_that_goes_while_a_transcript_is_waited_for_is_gone(world: World) -> None:
+    made = await world.session()
+    await world._grant(made.id)
+    now = (await world.ask("reads", "GET", f"/sessions/{made.id}")).json()["revision"]
+    body = {"session_id": made.id, "min_revision": now + 1}
+    url = "/sessions/transcript/query"
+    coming = asyncio.create_task(world.ask("reads", "POST", url, json=body))
+    await asyncio.sleep(0.2)
+    assert not coming.done()
+    # What takes the grant away is what was waited for.
+    gone = await world.ask("owner", "DELETE", f"/sessions/{made.id}/grants/reads")
+    assert gone.status_code == 204
+    nothing(await coming, "session_not_found")
+
+
+@pytest.mark.parametrize("who", ["viewer", "forks"])
+async def test_who_forks_and_may_not_run_leaves_no_prompt_that_nobody_can_send(
+    world: World, who: Who
+) -> None:
+    made = await world.session()
+    if who == "forks":
+        await world._grant(made.id)
+    url = f"/sessions/{made.id}/fork"
+    body = {"boundary": {"turn_id": made.turn, "position": "before"}, "mode": "rerun"}
+    said = problem(await world.ask(who, "POST", url, json=body), 403, "not_allowed")
+    assert said["data"] == {"right": "run"}
+    still = await world.ask(who, "POST", url, json={"boundary": body["boundary"]})
+    assert (still.status_code, still.json()["session"]["rights"]) == (201, ["read", "fork"])
+    prompt = {"type": "WsClientPromptCommand", "content": "hi"}
+    here = f"/sessions/{still.json()['session']['id']}"
+    for method, path, more in (
+        ("POST", f"{here}/commands", prompt),
+        ("PATCH", here, {"name": "mine"}),
+        ("DELETE", here, None),
+    ):
+        problem(await world.ask(who, method, path, json=more), 403, "not_allowed")
+
+    # With `run` on what they fork they have it on the fork, and what is pending is theirs to send.
+    rights = {"rights": ["read", "run", "fork"]}
+    await world.ask("owner", "PUT", f"/sessions/{made.id}/grants/{who}", json=rights)
+    named = body | {"target_session_id": new_id()}
+    answer = await world.ask(who, "POST", url, json=named)
+    assert answer.status_code == 201, answer.text
+    assert answer.json()["session"]["rights"] == ["read", "run", "fork"]
+    pending = answer.json()["pending_action"]
+    prompt |= {"content": pending["draft"], "turnKey": pending["turn_key"]}
+    path = f"/sessions/{named['target_session_id']}/commands?wait=end"
+    sent = await world.ask(who, "POST", path, json=prompt)
+    assert sent.status_code == 200, sent.text
+
+    # Taken back, the fork that was made is found all the same.
+    await world.ask("owner", "DELETE", f"/sessions/{made.id}/grants/{who}")
+    again = await world.ask(who, "POST", url, json=named)
+    if who == "viewer":
+        assert (again.status_code, again.json()["session"]["id"]) == (
+            200,
+            named["target_session_id"],
+        )
+    else:
+        problem(again, 404, "session_not_found")
+
+
 @pytest.mark.lineage(20)
 async def test_who_may_run_and_not_read_forks_nothing(world: World) -> None:
     for kind in ("project", "private", "child"):
@@ -134,7 +197,7 @@ async def test_cursors_of_a_session_lead_to_nothing(world: World, who: Who, kind
     for path in ("/steps?before={}", "/steps?at={}", "/steps?all=true&before={}"):
         url = f"/sessions/{own.id}{path.format(made.step)}"
         nothing(await world.ask("stranger", "GET", url), "unknown_step")
-    listed = await world.ask(who, "GET", "/sessions", params={"cursor": f"{made.id[:-1]}f"})
+    listed = await world.ask(who, "GET", "/sessions", params={"cursor": f"{10**16 - 1}.{made.id}"})
     assert made.id not in listed.text
 
 

@@ -5,21 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis.stateful import run_state_machine_as_test
 from oracle_actors import Actors
-from oracle_histories import StoredHistories
+from oracle_histories import StoredHistories, run
 from oracle_rest import Rest, RestHistories
 
 
-@pytest.mark.lineage(1, 2, 5, 8, 9, 13, 14, 21)
+@pytest.mark.lineage(1, 2, 5, 8, 9, 13, 14, 15, 21)
 def test_forks_in_the_database_equal_copies(fresh_database: str, tmp_path: Path) -> None:
     run_on_the_store(fresh_database, tmp_path, examples=10, steps=30)
 
 
 @pytest.mark.soak
 def test_forks_in_the_database_equal_copies_for_long(fresh_database: str, tmp_path: Path) -> None:
-    run_on_the_store(fresh_database, tmp_path, examples=300, steps=60)
+    run_on_the_store(fresh_database, tmp_path, examples=300, steps=60, shrinks=True)
 
 
 @pytest.mark.lineage(1, 2, 5, 7, 8, 9, 13, 14, 21, 25)
@@ -29,10 +27,10 @@ def test_forks_over_rest_equal_copies(fresh_database: str) -> None:
 
 @pytest.mark.soak
 def test_forks_over_rest_equal_copies_for_long(fresh_database: str) -> None:
-    run_over_rest(fresh_database, examples=100, steps=40)
+    run_over_rest(fresh_database, examples=100, steps=40, shrinks=True)
 
 
-def run_over_rest(url: str, *, examples: int, steps: int) -> None:
+def run_over_rest(url: str, *, examples: int, steps: int, shrinks: bool = False) -> None:
     rest = Rest(url)
 
     class OverRest(RestHistories):
@@ -41,27 +39,17 @@ def run_over_rest(url: str, *, examples: int, steps: int) -> None:
             return rest
 
     try:
-        run(OverRest, examples=examples, steps=steps)
+        run(OverRest, examples=examples, steps=steps, shrinks=shrinks)
     finally:
         rest.end()
 
 
-def run_on_the_store(url: str, folder: Path, *, examples: int, steps: int) -> None:
+def run_on_the_store(
+    url: str, folder: Path, *, examples: int, steps: int, shrinks: bool = False
+) -> None:
     class OnTheStore(StoredHistories):
         @staticmethod
         def make() -> Actors:
             return Actors(url, folder)
 
-    run(OnTheStore, examples=examples, steps=steps)
-
-
-def run(histories: type[StoredHistories], *, examples: int, steps: int) -> None:
-    run_state_machine_as_test(
-        histories,
-        settings=settings(
-            max_examples=examples,
-            stateful_step_count=steps,
-            deadline=None,
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    run(OnTheStore, examples=examples, steps=steps, shrinks=shrinks)

@@ -1,4 +1,4 @@
-"""A burst of records with equal clocks, and whose ids say nothing: one order, everywhere."""
+"""Long conversations of one instant, whose ids say nothing: one order everywhere, forked whole."""
 
 from __future__ import annotations
 
@@ -37,6 +37,27 @@ async def test_500_records_of_one_instant_have_one_order_everywhere(
         async with server.connect(session) as client:
             shown = [step["id"] for step in (await client.snapshot())["steps"]]
         assert shown == expected[-len(shown) :]
+
+
+@pytest.mark.lineage(4)
+async def test_1_300_records_are_forked_whole_whatever_page_a_client_had_loaded(
+    server: Server, fresh_database: str
+) -> None:
+    connection = await asyncpg.connect(asyncpg_dsn(fresh_database))
+    parent = await long_session(connection, turns=325, answers=3, now=NOW)
+    await connection.close()
+    steps = parent.steps()
+    async with server.connect(parent.id) as client:
+        shown = [step["id"] for step in (await client.snapshot())["steps"]]
+        assert shown == steps[-200:]
+    newest = await get(server, f"/sessions/{parent.id}/steps", limit=3)
+    oldest = await get(server, f"/sessions/{parent.id}/transcript", limit=3)
+    for loaded in (newest["steps"][-1], newest["steps"][0], oldest["records"][-1]):
+        whole = await forked(server, parent.id)
+        assert await transcript(server, whole, 500) == steps
+        half = await forked(server, parent.id, turn_id=loaded["turn_id"], position="after")
+        until = loaded["seq"] + 3 - loaded["record_index"]
+        assert await transcript(server, half, 500) == steps[:until]
 
 
 async def forked(server: Server, source: str, **boundary: str) -> str:

@@ -13,7 +13,7 @@ from stored import NOW, Story
 from turnback.core.errors import DepthLimit
 from turnback.core.lineage import Boundary, Fork, Side
 from turnback.core.principal import LOCAL
-from turnback.store import forks, prefixes, transcripts
+from turnback.store import families, forks, prefixes, transcripts
 from turnback.store.dao import Dao
 from turnback.store.database import PLANNING, Connection, Database
 from turnback.store.ids import new_id
@@ -130,6 +130,27 @@ async def test_the_fork_past_the_limit_of_depth_is_refused_and_says_which_limit(
         await counted.dao.fork(LOCAL, asked, now=NOW, max_depth=DEPTH)
     assert (refused.value.status, refused.value.data["value"]) == (422, DEPTH)
     assert await newest(counted.dao, last) == story.visible()
+
+
+@pytest.mark.lineage(22)
+async def test_a_page_of_a_sessions_forks_is_read_in_their_order(counted: Counted) -> None:
+    story = await Story.begin(counted.dao)
+    await counted.beside.execute(
+        """with forks as (
+            insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash,
+                initial_hash, created_at, updated_at)
+            select $1::uuid, gen_random_uuid(), 'local', 'local', 'Fork', 'offline', '', '',
+                $2::timestamptz + n * interval '1 second', now()
+            from generate_series(1, 5000) n returning id, created_at)
+        insert into session_lineage (root_id, session_id, parent_id, inherited_turn_count,
+            cutoff_seq, depth, sources, fingerprint, created_at)
+        select $1::uuid, id, $1::uuid, 0, 0, 1, '{}', '', created_at from forks""",
+        story.key.id, NOW,
+    )  # fmt: skip
+    await counted.beside.execute("analyze")
+    place = (LOCAL.credential, LOCAL.id, LOCAL.project_id, story.key.id, story.key.id)
+    found = await touched(counted.beside, families.CHILDREN, *place, None, None, PAGE)
+    assert found.pages < 10 * PAGE
 
 
 # -- a long parent

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from desk import BUILD, REPORT, WORKFLOWS
+from gate import Gate
 from playwright.async_api import expect
 
 if TYPE_CHECKING:
@@ -57,7 +58,10 @@ async def test_the_main_job_from_a_file_to_a_killed_server_and_back(
     await expect(desk.operators).to_have_count(5)
     await expect(desk.dock).to_have_count(0)
 
-    before = await seen(desk)
+    await expect(page.locator(".branch-count")).to_have_text("2 of 2")
+    turns = await page.locator(".turn").all_inner_texts()
+    names = await desk.operator_names.all_inner_texts()
+    assert len(names) == 5
     saved = await mortal.workflow(desk.id)
     await mortal.kill()
     await expect(page.get_by_text("Connection lost")).to_be_visible()
@@ -65,21 +69,19 @@ async def test_the_main_job_from_a_file_to_a_killed_server_and_back(
     await mortal.start()
     await expect(desk.status).to_have_text("Ready")
     await expect(page.get_by_text("Connection lost")).to_have_count(0)
-    assert await seen(desk) == before
+    await shows(desk, turns, names)
     await page.reload()
-    await expect(desk.prompts).to_have_text([other])
-    assert await seen(desk) == before
+    await shows(desk, turns, names)
     assert await mortal.workflow(desk.id) == saved
     await page.get_by_role("button", name=f"Earlier line: {ask}").click()
     await expect(desk.prompts).to_have_text([ask])
     assert await mortal.workflow(desk.id) == sorted_
 
 
-async def seen(desk: Desk) -> tuple[list[str], list[str]]:
-    """The conversation and the operators, as text, once the place where lines part is shown."""
-    await expect(desk.page.locator(".branch-count")).to_have_text("2 of 2")
-    turns = await desk.page.locator(".turn").all_inner_texts()
-    return turns, await desk.operator_names()
+async def shows(desk: Desk, turns: list[str], names: list[str]) -> None:
+    """The conversation and the operators are these, as text."""
+    await expect(desk.page.locator(".turn")).to_have_text(turns, use_inner_text=True)
+    await expect(desk.operator_names).to_have_text(names)
 
 
 async def test_two_tabs_stay_in_step(service: Service, desk_of: Callable[..., Any]) -> None:
@@ -97,17 +99,22 @@ async def test_two_tabs_stay_in_step(service: Service, desk_of: Callable[..., An
     await one.redo.click()
     await expect(two.operators).to_have_count(4)
     await expect(two.dock).to_have_count(0)
-    assert await two.operator_names() == await one.operator_names() == REPORT
+    for desk in (one, two):
+        await expect(desk.operator_names).to_have_text(REPORT)
 
 
 async def test_a_reply_streams_and_its_steps_take_the_place_of_what_streamed(
     service: Service, desk: Desk
 ) -> None:
+    # From the first word on it waits, so that what streams is there to be seen.
+    gate = await Gate.before(desk.page, to_page="WsServerDeltaEvent")
     await desk.open(await service.session())
     await desk.composer.fill(BUILD)
     await desk.composer.press("Control+Enter")
+    await gate.to_page.let_one()
     await expect(desk.page.locator(".running .prose")).to_contain_text(re.compile("[a-z]"))
     await expect(desk.revert_button(BUILD)).to_be_disabled()
+    gate.to_page.open()
     await expect(desk.status).to_have_text("Ready")
     await expect(desk.page.locator(".running")).to_have_count(0)
     await expect(desk.page.locator(".tool")).to_have_count(4)
@@ -117,8 +124,7 @@ async def test_a_reply_streams_and_its_steps_take_the_place_of_what_streamed(
 
 async def test_stop_ends_the_turn_and_says_so(slow: Service, desk_of: Callable[..., Any]) -> None:
     desk = await (await desk_of(slow)).open(await slow.session())
-    await desk.composer.fill(BUILD)
-    await desk.composer.press("Enter")
+    await desk.send(BUILD)
     stop = desk.page.get_by_role("button", name="Stop", exact=True)
     await expect(stop).to_be_enabled()
     await expect(desk.page.locator(".running .prose")).to_be_visible()
@@ -133,8 +139,7 @@ async def test_a_reload_in_mid_stream_shows_what_had_streamed(
     slow: Service, desk_of: Callable[..., Any]
 ) -> None:
     desk = await (await desk_of(slow)).open(await slow.session())
-    await desk.composer.fill("hello")
-    await desk.composer.press("Enter")
+    await desk.send("hello")
     await expect(desk.said).to_have_text("The agent is working.")
     running = desk.page.locator(".running .prose")
     await expect(running).to_contain_text(re.compile(r"\w+ \w+ \w+ \w+"))
@@ -193,6 +198,83 @@ async def test_a_reverted_prompt_never_takes_the_place_of_a_draft(
     await expect(desk.composer).to_have_value("half a thought")
 
 
+async def test_a_message_that_is_sent_while_a_revert_is_on_its_way_follows_it(
+    service: Service, desk: Desk
+) -> None:
+    gate = await Gate.before(desk.page, from_page="WsClientRevertCommand")
+    session_id = await service.session()
+    await desk.open(session_id)
+    await desk.ask("Load sales.csv")
+    await desk.ask("Sort by amount")
+    await desk.revert_button("Sort by amount").click()
+    await expect(desk.revert_button("Sort by amount")).to_be_disabled()
+    await desk.send("Keep the first 10 rows")
+    await expect(desk.composer).to_have_value("")
+    await expect(desk.prompts).to_have_text(["Load sales.csv", "Sort by amount"])
+    await gate.from_page.let_one()
+    await expect(desk.prompts).to_have_text(["Load sales.csv", "Keep the first 10 rows"])
+    await expect(desk.status).to_have_text("Ready")
+    # The reverted prompt is not put where nobody waits for it any more.
+    await expect(desk.composer).to_have_value("")
+    await expect(desk.operators).to_have_count(2)
+
+    # A revert that is refused leaves the message to its writer.
+    await desk.revert_button("Keep the first 10 rows").click()
+    await desk.send("Sum amount by region")
+    await expect(desk.composer).to_have_value("")
+    await service.command(session_id, type="WsClientPromptCommand", content="Delete op1")
+    await expect(desk.prompts.last).to_have_text("Delete op1")
+    await expect(desk.status).to_have_text("Ready")
+    await gate.from_page.let_one()
+    toasts = desk.page.locator(".toast")
+    await expect(toasts.filter(has_text="Not sent")).to_contain_text("was refused")
+    await expect(toasts).to_have_count(2)
+    await expect(desk.composer).to_have_value("Sum amount by region")
+    await expect(desk.prompts).to_have_text(
+        ["Load sales.csv", "Keep the first 10 rows", "Delete op1"]
+    )
+
+
+async def test_each_press_of_a_key_is_one_more_move_however_slow_the_one_before(
+    service: Service, desk: Desk
+) -> None:
+    gate = await Gate.before(desk.page, from_page="WsClientRevertCommand")
+    await desk.open(await service.session())
+    prompts = ["Load sales.csv", "Sort by amount", "Keep the first 10 rows"]
+    for prompt in prompts:
+        await desk.ask(prompt)
+    for _ in range(2):
+        await desk.page.keyboard.press("Alt+Shift+Z")
+    await expect(desk.prompts).to_have_text(prompts)
+    await gate.from_page.let_one()
+    await expect(desk.prompts).to_have_text(prompts[:2])
+    await expect(desk.revert_button(prompts[1])).to_be_disabled()
+    await gate.from_page.let_one()
+    await expect(desk.prompts).to_have_text(prompts[:1])
+    await expect(desk.revert_button(prompts[0])).to_be_enabled()
+    assert gate.from_page.waiting == []
+
+
+async def test_a_message_that_cannot_be_sent_yet_stays_and_says_why(
+    slow: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk = await (await desk_of(slow)).open(await slow.session())
+    await desk.send("hello")
+    await expect(desk.page.locator(".running .prose")).to_be_visible()
+    await desk.composer.fill("and more")
+    await desk.composer.press("Enter")
+    why = desk.page.locator(".composer").get_by_role("status")
+    await expect(why).to_have_text("Not sent: the agent is working.")
+    await expect(desk.composer).to_have_value("and more")
+    await desk.page.keyboard.press("Escape")
+    await expect(desk.status).to_have_text("Ready")
+    await expect(why).to_have_text("")
+    await desk.composer.press("Enter")
+    await expect(desk.prompts).to_have_text(["hello", "and more"])
+    await desk.page.keyboard.press("Escape")
+    await expect(desk.status).to_have_text("Ready")
+
+
 async def test_several_reverts_are_redone_one_by_one_or_all_at_once(
     service: Service, desk: Desk
 ) -> None:
@@ -226,6 +308,7 @@ async def test_lines_part_after_a_revert_and_can_be_visited(service: Service, de
     for prompt in ("Sort by amount", "Keep the first 10 rows"):
         await desk.ask(prompt)
         await desk.revert_button(prompt).click()
+        await expect(desk.composer).to_have_value(prompt)
     await desk.ask("Sum amount by region")
     picker = desk.page.get_by_role("group", name="Lines part here")
     await expect(picker.locator(".branch-count")).to_have_text("3 of 3")

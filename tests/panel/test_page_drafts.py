@@ -37,6 +37,7 @@ async def test_the_draft_of_a_fork_is_in_one_page_and_outlives_reloads_and_stops
     await expect(desk.prompts).to_have_text(["Load sales.csv"])
 
     other = await page.context.new_page()
+    await other.clock.install()
     await other.goto(page.url)
     await expect(pending(other)).to_contain_text("Another page is at the message")
     await expect(other.get_by_label("Message to the agent")).to_have_value("")
@@ -47,8 +48,10 @@ async def test_the_draft_of_a_fork_is_in_one_page_and_outlives_reloads_and_stops
     await expect(pending(page)).to_contain_text("change it, and send it")
     await expect(pending(other)).to_contain_text("Another page is at the message")
 
-    # It goes where somebody still is.
-    await page.get_by_role("link", name="All sessions").click()
+    # It goes where somebody still is, once who has closed a page has had the time to open it again.
+    await page.close()
+    await expect(pending(other)).to_contain_text("unless that page comes back")
+    await other.clock.fast_forward(10_000)
     await expect(other.get_by_label("Message to the agent")).to_have_value(BUILD)
 
 
@@ -64,8 +67,7 @@ async def test_a_turn_that_was_stopped_leaves_the_draft_and_the_next_try_is_anot
         await page.keyboard.press("Escape")
         await expect(desk.status).to_have_text("Ready")
 
-    await desk.composer.fill("hello")
-    await desk.composer.press("Enter")
+    await desk.send("hello")
     await stop()
     await desk.fork("hello", "Run again in a fork")
     await expect(pending(page)).to_contain_text("send it to run it again")
@@ -77,8 +79,7 @@ async def test_a_turn_that_was_stopped_leaves_the_draft_and_the_next_try_is_anot
         await stop()
         await expect(desk.prompts).to_have_count(tries)
     await expect(desk.composer).to_have_value("hello")
-    await desk.composer.fill("Load sales.csv")
-    await desk.composer.press("Enter")
+    await desk.send("Load sales.csv")
     await expect(
         page.locator(".agent-step[data-ending=complete]").or_(desk.operators)
     ).to_have_count(1, timeout=20_000)
@@ -97,15 +98,18 @@ async def test_the_draft_of_a_fork_never_takes_the_place_of_what_was_written(
     await expect(desk.composer).to_have_value(BUILD)
     child = desk.id
     other: Desk = type(desk)(await page.context.new_page(), service)
+    await other.page.clock.install()
     await other.open(child)
+    await expect(pending(other.page)).to_contain_text("Another page is at the message")
     await other.composer.fill("of my own")
     await page.get_by_role("link", name="All sessions").click()
+    await expect(pending(other.page)).to_contain_text("unless that page comes back")
+    await other.page.clock.fast_forward(10_000)
     await expect(pending(other.page)).to_contain_text(f"made to send “{BUILD}” again")
     await expect(other.composer).to_have_value("of my own")
     await other.page.get_by_role("button", name="Add it to what you write").press("Enter")
     await expect(other.composer).to_have_value(f"of my own\n{BUILD}")
-    await other.composer.fill(BUILD)
-    await other.composer.press("Enter")
+    await other.send(BUILD)
     await expect(other.prompts).to_have_text([BUILD])
     await expect(other.status).to_have_text("Ready")
     await expect(pending(other.page)).to_have_count(0)

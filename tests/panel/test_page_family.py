@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -63,6 +64,25 @@ async def test_a_family_is_a_tree_to_walk_by_the_keyboard(service: Service, desk
     await expect(lines).to_contain_text(["Grandmother", "Aunt", "Its other forks"])
     await tree.get_by_role("treeitem", name="Grandmother").click()
     assert desk.id == root
+
+
+async def test_sessions_of_the_same_name_are_told_apart_by_when_they_were_made(
+    service: Service, desk: Desk
+) -> None:
+    page, root = desk.page, await service.session(name="Twins")
+    for _ in range(2):
+        await service.fork(root)
+    await page.reload()
+    await page.get_by_label("Search sessions by name").fill("Twins")
+    rows = page.locator(".session-row")
+    await expect(rows).to_have_count(3)
+    await expect(rows.locator(".made")).to_have_count(2)
+    await expect(page.get_by_role("link", name="Twins (branch) made")).to_have_count(2)
+    await expect(page.get_by_role("link", name="Twins", exact=True)).to_have_count(1)
+    await page.get_by_role("button", name="More for Twins", exact=True).click()
+    await page.get_by_role("menuitem", name="Family").click()
+    forks = page.get_by_role("tree").get_by_role("treeitem", name="Twins (branch)")
+    await expect(forks).to_contain_text([re.compile(r"made .*\d:\d\d:\d\d")] * 2)
 
 
 async def test_a_part_that_was_purged_says_so_and_the_rest_goes_on(

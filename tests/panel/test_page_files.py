@@ -58,6 +58,11 @@ async def test_files_go_with_a_message_and_are_seen_saved_and_missed(
     await (await saving.value).save_as(tmp_path / "saved")
     assert (tmp_path / "saved").read_bytes() == PNG
 
+    await page.get_by_role("button", name="Fork from “Load sales.csv”").press("Enter")
+    again = page.get_by_role("menuitem", name="Run again in a fork")
+    await expect(again).to_contain_text("without its 2 files, to be attached again")
+    await page.keyboard.press("Escape")
+
     # Removed by somebody, it is missed when it is asked for, and afterwards at once.
     listed = (await service.get(f"/sessions/{session_id}/attachments"))["attachments"]
     assert sorted(one["name"] for one in listed) == ["dot.png", "dropped.csv"]

@@ -64,6 +64,25 @@ async def test_sessions_are_found_renamed_archived_and_deleted(
     await expect(page.get_by_text("No session is called “harvest”")).to_be_visible()
 
 
+async def test_a_session_is_called_by_its_first_message_whatever_was_edited_before(
+    service: Service, desk: Desk
+) -> None:
+    page, source = desk.page, await service.session()
+    await desk.open(source)
+    await page.get_by_role("button", name="Note", exact=True).click()
+    await expect(desk.prompts).to_have_text(["Added a comment"])
+    fork = await service.fork(source)
+    for session_id, text in ((source, "Load sales.csv"), (fork, "Say what `Filter` does")):
+        await desk.open(session_id)
+        await desk.ask(text)
+        name = text.replace("`", "")
+        await expect(page.get_by_role("heading", name=name)).to_be_visible()
+    await page.get_by_role("button", name="Note", exact=True).click()
+    await expect(desk.prompts).to_have_count(3)
+    await desk.ask("Sort by amount")
+    await expect(page.get_by_role("heading", name=name)).to_be_visible()
+
+
 async def test_an_address_that_is_no_text_shows_nothing(service: Service, desk: Desk) -> None:
     await desk.page.goto(f"{service.url}/s/%ff")
     await expect(desk.page.get_by_text("There is nothing at this address.")).to_be_visible()

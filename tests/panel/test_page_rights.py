@@ -118,6 +118,10 @@ async def test_a_viewer_reads_is_told_why_not_more_and_forks(
     await keyed.grant(session_id, "vera")
     await expect(page.locator(".read-only")).to_be_visible()
 
+    await page.get_by_role("button", name=f"Fork from “{BUILD}”", exact=True).click()
+    for entry in ("Edit in a fork", "Run again in a fork"):
+        await expect(page.get_by_role("menuitem", name=entry)).to_be_disabled()
+    await page.keyboard.press("Escape")
     await desk.fork(BUILD, "Fork after this turn")
     await expect(page.locator(".origin")).to_contain_text("Forked from For all to see")
     note = page.locator(".read-only")

@@ -31,8 +31,7 @@ async def test_a_deleted_session_says_so_in_every_tab(service: Service, desk: De
 async def test_a_refused_message_is_explained_and_not_lost(service: Service, desk: Desk) -> None:
     await desk.open(await service.session())
     text = "long " * 45_000
-    await desk.composer.fill(text)
-    await desk.composer.press("Enter")
+    await desk.send(text)
     toast = desk.page.locator(".toast")
     await expect(toast).to_contain_text("Shorten it, or split it in two.")
     await expect(desk.composer).to_have_value(text.strip())
@@ -70,20 +69,17 @@ async def test_turns_that_end_badly_say_how_and_what_can_be_done(
     step = desk.page.locator(".agent-step")
 
     await desk.open(await mortal.session(model="openai:nobody"))
-    await desk.composer.fill("hello")
-    await desk.composer.press("Enter")
+    await desk.send("hello")
     await expect(step).to_contain_text("Failed")
     await expect(step).to_contain_text("Send the message again, or revert the turn.")
     await expect(desk.said).to_contain_text("The turn failed.")
 
     await desk.open(await mortal.session())
-    await desk.composer.fill(BUILD)
-    await desk.composer.press("Enter")
+    await desk.send(BUILD)
     await expect(step.last).to_contain_text("Limit reached")
     await expect(step.last).to_contain_text("Ask the agent to go on, or revert.")
 
-    await desk.composer.fill("hello")
-    await desk.composer.press("Enter")
+    await desk.send("hello")
     await expect(desk.page.locator(".running .prose")).to_contain_text(re.compile("[a-z]"))
     await mortal.kill()
     banner = desk.page.locator(".banner")

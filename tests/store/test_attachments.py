@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stored import NOW, Story
+from stored import NOW, PLENTY, Story, attach, chunks
 
 from turnback.core.errors import (
     AttachmentGone,
@@ -22,16 +22,13 @@ from turnback.core.errors import (
 )
 from turnback.core.lineage import Boundary, Fork, Side
 from turnback.core.principal import LOCAL
-from turnback.core.tree import EndReason, NewIds
 from turnback.core.workflow import EMPTY
-from turnback.store.attachments import AttachmentRow, Room
+from turnback.store.attachments import AttachmentRow
 from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.files import Received
 from turnback.store.ids import new_id
-from turnback.store.rows import Idle, SessionKey
-
-PLENTY = Room(max_session_attachments=10_000, max_session_attachment_bytes=10**9)
+from turnback.store.rows import SessionKey
 
 
 @pytest.fixture
@@ -48,32 +45,9 @@ def dao(database: Database, tmp_path: Path) -> Dao:
     )
 
 
-async def chunks(content: bytes) -> AsyncIterator[bytes]:
-    yield content
-
-
-async def attach(dao: Dao, key: SessionKey, content: bytes | None = None) -> AttachmentRow:
-    """A file of its own bytes, unless they are named."""
-    id_ = new_id()
-    async with dao.attachments.files.receiving(chunks(content or id_.encode())) as received:
-        return await dao.attachments.add(
-            LOCAL, key, received, attachment_id=id_, name="x", room=PLENTY, now=NOW
-        )
-
-
 async def prompt(story: Story, *files: AttachmentRow) -> str:
     """A turn whose prompt names these files, and its end; the turn's id."""
-    ids = NewIds(new_id(), new_id(), new_id())
-    events = story.tree.prompt(ids, by="local", key=None)
-    await story._commit(
-        Idle(story.revision, claims=True),
-        events,
-        node_id=story.dao.node_id,
-        attachments=tuple(file.id for file in files),
-    )
-    story.last[ids.turn] = ids.step
-    await story.answer("done", EndReason.COMPLETE)
-    return ids.turn
+    return await story.prompt("done", files=files)
 
 
 async def fork(dao: Dao, key: SessionKey, turn: str | None = None, side: Side = Side.AFTER) -> str:
@@ -256,6 +230,7 @@ async def test_the_sessions_of_another_project_share_no_bytes(dao: Dao, tmp_path
 # -- the sweep
 
 
+@pytest.mark.lineage(15)
 async def test_a_sweep_takes_what_nothing_refers_to_and_only_that(
     dao: Dao, database: Database, tmp_path: Path
 ) -> None:
@@ -329,6 +304,7 @@ async def test_a_sweep_raced_against_uploads_of_the_same_bytes_loses_no_file(
 async def test_a_sweep_raced_against_forks_and_deletes_loses_no_file(
     dao: Dao, database: Database
 ) -> None:
+    made_or_not: list[bool] = []
     for n in range(15):
         story = await Story.begin(dao)
         file = await attach(dao, story.key)
@@ -347,6 +323,8 @@ async def test_a_sweep_raced_against_forks_and_deletes_loses_no_file(
         for child in made:
             if child is not None:
                 assert await content(dao, child, file.id) == file.id.encode()
+        made_or_not += [child is not None for child in made]
+    assert set(made_or_not) == {True, False}, "no race"
 
 
 async def test_what_is_swept_while_the_disk_refuses_goes_the_next_time(

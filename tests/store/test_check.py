@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -121,13 +122,15 @@ async def test_whatever_is_damaged_ends_in_a_typed_error_for_reads_forks_purges_
     for id_ in (names["child"], names["leaf"]):
         key = await dao.key(LOCAL, id_)
         for ask in (
+            dao.families.of(LOCAL, key, before=None, limit=100),
             dao.transcripts.page(LOCAL, key, after=0, limit=1_000),
             dao.transcripts.usage(LOCAL, key),
             dao.load(LOCAL, id_),
             dao.fork(LOCAL, Fork(id_, new_id()), now=NOW, max_depth=128),
         ):
             with suppress(HistoryMissing, SessionNotFound, NotOnPath):
-                await ask
+                async with asyncio.timeout(8):
+                    await ask
     deleted = "update sessions set deleted_at = now() - interval '1 day' where id = any($1::uuid[])"
     await database.run(lambda c: c.execute(deleted, [names["child"], names["redone"]]))
     await dao.purge(LOCAL, names["child"], batch=2)

@@ -34,6 +34,7 @@ from turnback.store.rows import (
     Guard,
     Holder,
     Idle,
+    ListPlace,
     Request,
     SessionChange,
     SessionKey,
@@ -282,14 +283,16 @@ async def test_a_session_of_another_project_is_not_there(dao: Dao) -> None:
 async def test_sessions_are_listed_newest_first_searched_and_paged(dao: Dao) -> None:
     keys = [await create(dao, name=name) for name in ("50% off", "50 off", "rest")]
 
-    async def listed(query: str | None, before: str | None = None, limit: int = 9) -> list[str]:
+    async def listed(
+        query: str | None, before: ListPlace | None = None, limit: int = 9
+    ) -> list[str]:
         rows = await dao.sessions(LOCAL, query=query, archived=False, before=before, limit=limit)
         return [row.name for row in rows]
 
     assert await listed(None) == ["rest", "50 off", "50% off"]
     assert await listed("50%") == ["50% off"]
     assert await listed("OFF") == ["50 off", "50% off"]
-    assert await listed(None, before=keys[1].id) == ["50% off"]
+    assert await listed(None, before=(await dao.session(LOCAL, keys[1].id)).place) == ["50% off"]
     assert await listed(None, limit=1) == ["rest"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
@@ -10,18 +11,21 @@ from pathlib import Path
 
 import asyncpg
 import pytest
-from stored import NOW, Story
+from stored import NOW, Story, attach
 
 from turnback.core import errors
 from turnback.core.lineage import ROOT, Boundary, Branch, Fork, Position, Side, branch_off
 from turnback.core.pending import PendingMode
 from turnback.core.principal import LOCAL, Right, Visibility, service_of
 from turnback.core.tree import EndReason
+from turnback.core.workflow import load
+from turnback.store import forks
 from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.forks import Forked
 from turnback.store.ids import new_id
 from turnback.store.rows import Grant
+from turnback.store.url import asyncpg_dsn
 
 DEPTH = 128
 
@@ -49,12 +53,21 @@ def asked_of(story: Story, turn: str | None = None, side: Side = Side.AFTER) -> 
     return Fork(story.key.id, new_id(), boundary)
 
 
+FIRST = load({"operators": [], "said": "first"}, max_bytes=10**6, max_depth=50)
+
+
 @pytest.mark.lineage(6, 24)
 @pytest.mark.parametrize("side", Side)
 @pytest.mark.parametrize("at", [0, 1, 2])
-async def test_a_fork_has_the_turns_up_to_its_boundary(dao: Dao, at: int, side: Side) -> None:
-    story = await Story.begin(dao)
-    turns = [await story.prompt("one", "two"), await story.edit(), await story.prompt("three")]
+@pytest.mark.parametrize("kinds", ["prompt edit prompt", "edit prompt edit"])
+async def test_a_fork_has_the_turns_up_to_its_boundary(
+    dao: Dao, kinds: str, at: int, side: Side
+) -> None:
+    story = await Story.begin(dao, workflow=FIRST)
+    turns = [
+        await (story.edit() if kind == "edit" else story.prompt(f"one {n}", f"two {n}"))
+        for n, kind in enumerate(kinds.split())
+    ]
     asked = asked_of(story, turns[at], side)
     made = await forked(dao, asked)
     inherited = at + (side is Side.AFTER)
@@ -66,6 +79,10 @@ async def test_a_fork_has_the_turns_up_to_its_boundary(dao: Dao, at: int, side: 
     ends = [ROOT, *(story.tree.steps[story.last[turn]].position for turn in turns)]
     assert row.head == made.lineage.cutoff == ends[inherited]
     assert row.workflow_hash == story.tree.workflow_at(ends[inherited].step_id)
+    assert row.initial_hash == FIRST.hash
+    child = await Story.of(dao, asked.child_id)
+    assert child.visible() == story.visible()[: row.head.seq]
+    assert [turn for turn in turns if turn in child.tree.turns] == turns[:inherited]
     assert made.lineage.sources == ((story.key.id,) if inherited else ())
     assert row.key.root_id == story.key.id
 
@@ -280,7 +297,17 @@ async def test_a_forks_name_says_so_once(dao: Dao, name: str, forks: str) -> Non
     assert (await dao.session(LOCAL, named.child_id)).name == "Mine"
 
 
-TABLES = ("session_directory", "sessions", "session_lineage", "session_grants")
+TABLES = re.findall(r"insert into (\w+)", forks.FORK)
+
+
+def test_a_fork_writes_in_these_tables_alone() -> None:
+    assert sorted(TABLES) == [
+        "session_attachment_access",
+        "session_directory",
+        "session_grants",
+        "session_lineage",
+        "sessions",
+    ]
 
 
 @pytest.mark.lineage(12)
@@ -289,11 +316,12 @@ async def test_a_write_that_fails_leaves_nothing_of_the_fork(
     dao: Dao, database: Database, table: str
 ) -> None:
     story = await Story.begin(dao)
-    await story.prompt("one")
+    await story.prompt("one", files=[await attach(dao, story.key)])
     async with database.connection() as c:
         await c.execute("insert into principals (id) values ('local')")
         await c.execute(
-            "insert into session_grants values ($2, 'local', 'local', $1, '{read}', 'x', now())",
+            "insert into session_grants"
+            " values ($2, 'local', 'local', $1, '{read}', 'x', now(), now())",
             story.key.root_id,
             story.key.id,
         )
@@ -313,6 +341,9 @@ async def test_a_write_that_fails_leaves_nothing_of_the_fork(
         await c.execute(f"drop trigger fails on {table}")
     assert after == before
     assert (await forked(dao, asked)).is_new
+    async with database.connection() as c:
+        made = [await c.fetchval(f"select count(*) from {name}") for name in TABLES]
+    assert made == [count + 1 for count in before], "each of them is a write of this fork"
 
 
 async def test_the_pending_action_holds_the_prompt_or_the_draft_and_a_key(dao: Dao) -> None:
@@ -350,6 +381,27 @@ async def test_the_lineage_is_checked_by_the_database_too(dao: Dao, database: Da
         ):
             with pytest.raises(asyncpg.CheckViolationError):
                 await c.execute(f"update session_lineage set {change}")
+
+
+@pytest.mark.lineage(21)
+async def test_a_parent_and_its_forks_have_spent_each_record_once(
+    dao: Dao, database: Database
+) -> None:
+    family = [await Story.begin(dao)]
+    for n in range(2):
+        await family[0].prompt(f"one {n}", f"two {n}")
+    alone = await dao.transcripts.usage(LOCAL, family[0].key)
+    for n in range(10):  # of the parent, and of one another
+        await forked(dao, asked := asked_of(family[n // 2]))
+        family.append(await Story.of(dao, asked.child_id))
+        await family[-1].prompt("more")
+    used = [await dao.transcripts.usage(LOCAL, story.key) for story in family]
+    assert used[0] == alone
+    assert [usage.visible.steps for usage in used] == [len(story.visible()) for story in family]
+    async with database.connection() as c:
+        records = await c.fetchval("select count(*) from records")
+    assert sum(usage.spent.steps for usage in used) == records == 6 + 10 * 2
+    assert sum(usage.spent.turns for usage in used) == 2 + 10
 
 
 @pytest.mark.lineage(23)
@@ -484,10 +536,10 @@ async def test_forks_raced_against_a_writer_hold_whole_turns(dao: Dao, count: in
 
 @pytest.mark.soak
 async def test_a_prefix_at_the_limit_of_segments_is_forked_loaded_and_gone_on_from(
-    dao: Dao, database: Database
+    dao: Dao, fresh_database: str
 ) -> None:
     story = await Story.begin(dao)
-    await parted(database, story.key.root_id, times=100_000)
+    await parted(fresh_database, story.key.root_id, times=100_000)
     async with asyncio.timeout(60):
         await forked(dao, asked := Fork(story.key.id, new_id()))
         child = await Story.of(dao, asked.child_id)
@@ -498,7 +550,7 @@ async def test_a_prefix_at_the_limit_of_segments_is_forked_loaded_and_gone_on_fr
         assert len(await whole(dao, asked.child_id)) == 50_002
 
 
-async def parted(database: Database, root: str, *, times: int) -> None:
+async def parted(url: str, root: str, *, times: int) -> None:
     """A session whose line parts with each of its edits, as rows written at once."""
     rows: dict[str, Branch] = {}
     head, records, turns = ROOT, [], []
@@ -517,7 +569,8 @@ async def parted(database: Database, root: str, *, times: int) -> None:
          [s.lo for s in b.segments], [s.hi for s in b.segments], b.below, b.segment_count)
         for b in rows.values()
     )  # fmt: skip
-    async with database.connection() as c:
+    c = await asyncpg.connect(asyncpg_dsn(url))
+    try:
         for table, columns, values in (
             ("branches", "root_id id session_id cutoff_branch cutoff_seq cutoff_step src lo hi "
              "below segment_count", branches),
@@ -526,12 +579,11 @@ async def parted(database: Database, root: str, *, times: int) -> None:
             ("turns", "root_id session_id id kind status first_branch first_seq first_step "
              "last_seq effective_index principal created_at sealed_at", turns),
         ):  # fmt: skip
-            names = columns.split()
-            marks = ", ".join(f"${at}" for at in range(1, len(names) + 1))
-            text = f"insert into {table} ({', '.join(names)}) values ({marks})"
-            await c.executemany(text, list(values))
+            await c.copy_records_to_table(table, records=values, columns=columns.split())
         await c.execute("analyze")
         await c.execute(
             "update sessions set head_branch = $2, head_seq = $3, head_step = $4 where id = $1",
             root, head.branch_id, head.seq, head.step_id,
         )  # fmt: skip
+    finally:
+        await c.close()

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 from processes import eventually
 
-from turnback.core.errors import BadInput, NotAllowed, SessionNotFound, Unauthenticated, UnknownKey
+from turnback.core.errors import (
+    BadInput,
+    NotAllowed,
+    SessionNotFound,
+    TooManyTickets,
+    Unauthenticated,
+    UnknownKey,
+)
 from turnback.core.principal import LOCAL, Principal, ProjectRole, service_of
 from turnback.store.access import Access
 from turnback.store.database import Database
@@ -85,7 +92,7 @@ async def test_no_secret_is_stored(identities: Identities, database: Database) -
     who = await identities.by_key(text)
     cookie = await identities.sign_in(who, seconds=60)
     place = await session(database)
-    ticket = await identities.make_ticket(SERVICE, place, origin=HERE, seconds=60)
+    ticket = await identities.make_ticket(SERVICE, place, origin=HERE, seconds=60, most=9)
     async with database.connection() as connection:
         for table in ("api_keys", "sign_ins", "tickets"):
             stored = "".join(map(str, await connection.fetch(f"select {table}::text from {table}")))
@@ -215,7 +222,7 @@ async def test_a_ticket_opens_one_socket_once_where_it_was_made_for(
     who = await identities.by_key((await make(identities))[1])
 
     async def ticket() -> str:
-        return await identities.make_ticket(who, place, origin=HERE, seconds=60)
+        return await identities.make_ticket(who, place, origin=HERE, seconds=60, most=9)
 
     secret = await ticket()
     assert await identities.take_ticket(secret, place.id, origin=HERE) == who
@@ -243,16 +250,39 @@ async def test_of_many_who_take_a_ticket_at_once_one_has_it(
 ) -> None:
     place = await session(database)
     who = await identities.by_key((await make(identities))[1])
-    secret = await identities.make_ticket(who, place, origin=HERE, seconds=60)
+    secret = await identities.make_ticket(who, place, origin=HERE, seconds=60, most=9)
     taken = [is_refused(identities.take_ticket(secret, place.id, origin=HERE)) for _ in range(8)]
     assert sorted(await asyncio.gather(*taken)) == [False] + [True] * 7
+
+
+async def test_a_key_has_so_many_tickets_that_wait_and_no_other_key_is_kept_from_one(
+    identities: Identities, database: Database
+) -> None:
+    place = await session(database)
+    one, other = [await identities.by_key((await make(identities))[1]) for _ in range(2)]
+
+    async def ticket(who: Principal, seconds: float = 60) -> str:
+        return await identities.make_ticket(who, place, origin=HERE, seconds=seconds, most=2)
+
+    for who in (one, LOCAL):
+        first, _ = await ticket(who), await ticket(who, seconds=0.3)
+        with pytest.raises(TooManyTickets, match="2 tickets may wait") as refused:
+            await ticket(who)
+        assert (refused.value.data["limit"], refused.value.data["value"]) == ("tickets_per_key", 2)
+        assert 0 < refused.value.data["retryAfterMs"] <= 300
+        await ticket(other)
+        await asyncio.sleep(0.3)
+        await ticket(who)
+        if who is one:  # the other kind is good for nothing once there are keys
+            await identities.take_ticket(first, place.id, origin=HERE)
+            await ticket(who)
 
 
 async def test_a_ticket_is_for_who_may_read(identities: Identities, database: Database) -> None:
     place = await session(database)
     guest = await identities.by_key((await make(identities, role=None))[1])
     with pytest.raises(SessionNotFound):
-        await identities.make_ticket(guest, place, origin=HERE, seconds=60)
+        await identities.make_ticket(guest, place, origin=HERE, seconds=60, most=9)
 
 
 async def test_the_local_principals_ticket_ends_with_the_first_key(
@@ -260,7 +290,8 @@ async def test_the_local_principals_ticket_ends_with_the_first_key(
 ) -> None:
     place = await session(database, "local")
     tickets = [
-        await identities.make_ticket(LOCAL, place, origin=HERE, seconds=60) for _ in range(2)
+        await identities.make_ticket(LOCAL, place, origin=HERE, seconds=60, most=9)
+        for _ in range(2)
     ]
     assert await identities.take_ticket(tickets[0], place.id, origin=HERE) == LOCAL
     await make(identities)
@@ -272,7 +303,7 @@ async def test_what_has_expired_is_forgotten(identities: Identities, database: D
     who = await identities.by_key((await make(identities))[1])
     for seconds in (0.0, 60.0):
         await identities.sign_in(who, seconds=seconds)
-        await identities.make_ticket(who, place, origin=HERE, seconds=seconds)
+        await identities.make_ticket(who, place, origin=HERE, seconds=seconds, most=9)
     await identities.forget()
     async with database.connection() as connection:
         for table in ("sign_ins", "tickets"):

@@ -27,8 +27,9 @@ from turnback.store.migrate import check_current, current_and_head, migrate
 
 ROOT = Path(__file__).parents[2]
 FORK = """insert into session_lineage (root_id, session_id, parent_id, inherited_turn_count,
-    cutoff_seq, depth, sources, fingerprint)
-select a, b, a, 0, 0, 1, '{}', '' from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
+    cutoff_seq, depth, sources, fingerprint, created_at)
+select a, b, a, 0, 0, 1, '{}', '', now()
+from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
 TABLES = """select string_agg(tablename, ' ' order by tablename) from pg_tables
 where schemaname = 'public'"""
 

@@ -12,6 +12,7 @@ import sys
 import time
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
 from typing import Any
 
 import asyncpg
@@ -35,7 +36,8 @@ from rest import get, problem
 from serving import serving
 from wire import Client
 
-from turnback.core.errors import DowngradeRefused, SchemaMismatch
+from turnback.core.errors import DatabaseUnavailable, DowngradeRefused, SchemaMismatch
+from turnback.store import altering
 from turnback.store import migrate as migrations
 from turnback.store.migrate import check_current, current_and_head, migrate
 
@@ -44,8 +46,9 @@ SINCE = REVISIONS[REVISIONS.index(WRITTEN_AT) + 1 :]
 """The migrations that the written database has not had."""
 
 FORK = """insert into session_lineage (root_id, session_id, parent_id, inherited_turn_count,
-    cutoff_seq, depth, sources, fingerprint)
-select a, b, a, 0, 0, 1, '{}', '' from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
+    cutoff_seq, depth, sources, fingerprint, created_at)
+select a, b, a, 0, 0, 1, '{}', '', now()
+from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
 
 ATTACHMENT = """insert into attachments (root_id, id, session_id, project_id, name, type, size,
     sha256, principal, created_at)
@@ -124,6 +127,7 @@ async def takes_and_gives(
     return [parameter.name for parameter in prepared.get_parameters()], columns
 
 
+@pytest.mark.lineage(24)
 async def test_what_older_code_has_written_is_read_and_gone_on_with(fresh_database: str) -> None:
     await asyncio.to_thread(written, fresh_database)
     recent = """update idempotency_keys set created_at = now();
@@ -262,6 +266,65 @@ async def test_an_index_that_was_cut_off_is_made_when_it_is_run_again(
     finally:
         await reader.close()
         await other.close()
+
+
+async def test_whoever_writes_waits_for_no_table_that_is_to_be_altered(blank_database: str) -> None:
+    """Who has read the table keeps the migrator waiting, and the migrator nobody."""
+    await asyncio.to_thread(to, blank_database, WRITTEN_AT)
+    await asyncio.to_thread(written, blank_database)
+    reader, other = [await asyncpg.connect(blank_database) for _ in range(2)]
+    try:
+        async with asyncio.timeout(120):
+            async with reader.transaction():
+                await reader.execute("select from sessions")
+                going = asyncio.create_task(asyncio.to_thread(migrate, blank_database))
+                waiting = "select exists (select from pg_locks where not granted)"
+                for _ in range(2):
+                    while not await other.fetchval(waiting):
+                        assert not going.done()
+                        await asyncio.sleep(0.01)
+                    await other.execute("set statement_timeout = '20s'")
+                    assert await other.execute("update sessions set name = name") == "UPDATE 5"
+                assert not going.done()
+            await going
+        await asyncio.to_thread(check_current, blank_database)
+    finally:
+        await reader.close()
+        await other.close()
+
+
+async def test_a_table_that_is_in_use_for_ever_ends_the_migration_and_says_what_to_do(
+    blank_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(altering, "TRIES", 2)
+    await asyncio.to_thread(to, blank_database, WRITTEN_AT)
+    reader = await asyncpg.connect(blank_database)
+    try:
+        async with reader.transaction():
+            await reader.execute("select from sessions")
+            with pytest.raises(DatabaseUnavailable, match="run `turnback migrate` again"):
+                await asyncio.to_thread(migrate, blank_database)
+        await asyncio.to_thread(migrate, blank_database)
+        await asyncio.to_thread(check_current, blank_database)
+    finally:
+        await reader.close()
+
+
+def test_no_migration_waits_before_everyone_or_looks_at_every_row_while_they_wait() -> None:
+    """Of tables that were there before it; what a migration makes itself nobody uses yet."""
+    made: set[str] = set()
+    for before, revision in pairwise(["", *REVISIONS]):
+        if before:
+            script = sql(f"{before}:{revision}") + sql(f"{revision}:{before}")
+            for statement in script.split(";\n\n"):
+                altered = re.search(r"alter table (\w+)", statement)
+                if altered is not None and altered[1] in made:
+                    alone = "do $patiently$" in statement or "validate constraint" in statement
+                    assert alone, statement
+                    assert "check (" not in statement or "not valid" in statement, statement
+        [path] = (migrations.scripts() / "versions").glob(f"{revision}_*.py")
+        made |= set(re.findall(r"create table (\w+)", path.read_text()))
+    assert "sessions" in made
 
 
 # -- what is not taken back

@@ -270,6 +270,37 @@ async def test_what_a_fork_was_called_and_made_for_goes_with_it(
     assert tuple(row) == ("", None, None)
 
 
+@pytest.mark.parametrize("at", [0, 1])
+async def test_a_prompt_that_waits_in_forks_goes_with_the_session_that_said_it(
+    dao: Dao, database: Database, at: int
+) -> None:
+    parent = await Story.begin(dao)
+    boundary = Boundary([await parent.prompt("one"), await parent.prompt("two")][at], Side.BEFORE)
+    between = await Story.of(dao, await fork(dao, parent, None))
+    made = {}
+    for name, source, draft in (
+        ("quoting", parent, None), ("through a fork", between, None), ("deleted", parent, None),
+        ("own words", parent, "mine"), ("running", parent, None),
+    ):  # fmt: skip
+        asked = Fork(source.key.id, new_id(), boundary, PendingMode.EDIT, draft)
+        await dao.fork(LOCAL, asked, now=NOW, max_depth=128)
+        made[name] = await Story.of(dao, asked.child_id)
+    await made["deleted"].delete()
+    running = made["running"]
+    before = (await dao.session(LOCAL, running.key.id)).pending
+    assert before is not None
+    assert before.is_quoted
+    await running.prompt()
+    await purged(dao, parent)
+    left = dict(await database.run(lambda c: c.fetch("select id, pending_action from sessions")))
+    kept = {name for name, story in made.items() if left[story.key.id] is not None}
+    assert kept == {"own words"}
+
+    # A run that was under way knows of no purge, and gives nothing back.
+    await running.change(pending=before.again(new_id()))
+    assert (await dao.session(LOCAL, running.key.id)).pending is None
+
+
 async def test_two_purges_at_once_leave_what_one_leaves(dao: Dao, database: Database) -> None:
     parent = await Story.begin(dao)
     turns = [await parent.prompt(f"one {n}", f"two {n}") for n in range(8)]

@@ -191,6 +191,7 @@ async def deletes_and_sweeps(dao: Dao, *ids: str) -> None:
 async def test_forks_raced_against_sweeps_are_whole_or_not_made(
     dao: Dao, database: Database
 ) -> None:
+    made = 0
     for _ in range(12):
         root, leaf = await chain(dao, length=2)
         one, two, _ = await asyncio.gather(
@@ -200,6 +201,8 @@ async def test_forks_raced_against_sweeps_are_whole_or_not_made(
         )
         for id_ in one + two:
             assert len((await Story.of(dao, id_)).visible()) == 2
+        made += len(one + two)
+    assert made > 0, "no race"
     assert await wrong(database) == []
 
 

@@ -187,10 +187,15 @@ class Desk:
             await self.page.get_by_role("button", name=button, exact=True).first.click()
         await (await chooser.value).set_files(path)
 
+    async def send(self, text: str) -> None:
+        """Write a message, and send it once the page says that it can be."""
+        await self.composer.fill(text)
+        await expect(self.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
+        await self.composer.press("Enter")
+
     async def ask(self, text: str) -> None:
         """Send a message and wait for the end of its turn."""
-        await self.composer.fill(text)
-        await self.composer.press("Enter")
+        await self.send(text)
         await expect(self.prompts.last).to_have_text(text)
         await expect(self.status).to_have_text("Ready")
 
@@ -221,8 +226,9 @@ class Desk:
     def revert_button(self, prompt: str) -> Locator:
         return self.page.get_by_role("button", name=f"Revert to before “{prompt}”", exact=True)
 
-    async def operator_names(self) -> list[str]:
-        return await self.page.locator(".operator-name").all_inner_texts()
+    @property
+    def operator_names(self) -> Locator:
+        return self.page.locator(".operator-name")
 
     @property
     def composer(self) -> Locator:

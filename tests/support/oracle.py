@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 ROOT = "step-initial"
 SUFFIX = " (branch)"
@@ -28,8 +29,9 @@ class Refused(Exception):
 class Note:
     """One step, as one session has it.
 
-    `document` is the workflow after it. `end` is set on the last step of its turn. `bytes` is how
-    its record was first shown, which is how it must be shown everywhere and for ever.
+    `document` is the workflow after it, `before` the one before it. `end` is set on the last step
+    of its turn. `bytes` is how its record was first shown, which is how it must be shown everywhere
+    and for ever; once it is `purged`, that it was is all that is shown.
     """
 
     id: str
@@ -41,11 +43,14 @@ class Note:
     index: int
     text: str
     document: str
+    before: str
     writer: str
+    by: str
     end: str | None = None
     calls: int = 0
     tokens: int = 0
     bytes: bytes = b""
+    purged: bool = False
 
 
 @dataclass
@@ -58,6 +63,22 @@ class Asked:
     mode: str | None = None
     draft: str | None = None
     name: str | None = None
+
+
+Kind = Literal["plain", "confirm", "keep"]
+
+
+@dataclass(frozen=True)
+class How:
+    """Who reverts, and whether people's edits go unasked, go confirmed, or are made again.
+
+    `turn` and `step` are those of the edit that is made again, where there is one.
+    """
+
+    by: str
+    kind: Kind = "plain"
+    turn: str | None = None
+    step: str = ""
 
 
 @dataclass(frozen=True)
@@ -87,7 +108,8 @@ class Session:
     """One session. `notes` are all steps that it knows, its own and those it was born with.
 
     `path` are the visible ones, `paths` the way to each, `redo` the paths that redo goes back to.
-    `pending` is what a fork was made for: mode, draft, and the key of the turn that it becomes.
+    `pending` is what a fork was made for: mode, draft, and the key of the turn that it becomes;
+    `quotes` the session that wrote that draft, where it is a prompt word for word.
     """
 
     id: str
@@ -103,8 +125,10 @@ class Session:
     stopping: bool = False
     archived: bool = False
     deleted: bool = False
+    swept: bool = False
     origin: Origin | None = None
     pending: tuple[str, str, str] | None = None
+    quotes: str | None = None
 
     # -- what is seen
 
@@ -123,8 +147,39 @@ class Session:
         return "STOPPING" if self.stopping else "GENERATING"
 
     def transcript(self) -> list[Note]:
-        """The steps that a reader sees, oldest first."""
+        """The steps that a reader sees, oldest first, and those that were purged among them."""
         return [self.notes[id_] for id_ in self.path]
+
+    def pages(self, limit: int) -> tuple[list[Note], list[tuple[int, int]]]:
+        """The transcript in pages: what they show, and between which places they say it was purged.
+
+        A page that meets what was purged shows nothing; the next begins after that.
+        """
+        notes, shown, holes = self.transcript(), list[Note](), list[tuple[int, int]]()
+        at = 0
+        while at < len(notes):
+            until = min(at + limit, len(notes))
+            lost = [n for n in range(at, until) if notes[n].purged]
+            if lost:
+                until = lost[0]
+                while until < len(notes) and notes[until].purged:
+                    until += 1
+                holes.append((lost[0], until))
+            else:
+                shown += notes[at:until]
+            at = until
+        return shown, holes
+
+    def remaining(self) -> list[Note]:
+        """The visible steps from HEAD back to the first that was purged, oldest first."""
+        notes = self.transcript()
+        lost = [at for at, note in enumerate(notes, 1) if note.purged]
+        return notes[lost[-1] if lost else 0 :]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing that is visible was purged."""
+        return not any(note.purged for note in self.transcript())
 
     def visible_turns(self) -> list[str]:
         """The turns that a reader sees, oldest first, a turn that is cut short among them."""
@@ -139,11 +194,11 @@ class Session:
 
     # -- commands
 
-    def prompt(self, turn: str, step: str, text: str, key: str | None = None) -> None:
+    def prompt(self, turn: str, step: str, text: str, key: str | None, by: str) -> None:
         self._open()
         self._idle()
         self.redo = []
-        self._add(turn, step, "prompt", "user", text, self.document, None)
+        self._add(turn, step, "prompt", "user", text, self.document, None, by)
         self.running = turn
         if key is not None:
             self.keys[key] = turn
@@ -159,7 +214,7 @@ class Session:
     ) -> None:
         turn = self.running
         assert turn is not None, "nobody answers"
-        self._add(turn, step, "prompt", "agent", text, document, end)
+        self._add(turn, step, "prompt", "agent", text, document, end, self.notes[self.head].by)
         self.notes[step].calls, self.notes[step].tokens = calls, tokens
         if end is not None:
             self.running, self.stopping = None, False
@@ -169,42 +224,43 @@ class Session:
     def stop(self) -> None:
         self.stopping = self.running is not None
 
-    def edit(self, turn: str | None, step: str, document: str) -> None:
+    def edit(self, turn: str | None, step: str, document: str, by: str) -> None:
         """A document put in place of the one at HEAD; nothing where it is the same."""
         self._open()
         self._idle()
         if document != self.document:
             assert turn is not None
             self.redo = []
-            self._add(turn, step, "edit", "user", "", document, "complete")
+            self._add(turn, step, "edit", "user", "", document, "complete", by)
 
-    def revert_turn(self, turn: str) -> None:
+    def revert_turn(self, turn: str, how: How) -> None:
         self._open()
         self._idle()
-        self._cut(self.path.index(self._first(turn, "unknown_turn")))
+        self._cut(self.path.index(self._first(turn)), how)
 
-    def revert_step(self, step: str) -> None:
+    def revert_step(self, step: str, how: How) -> None:
         self._open()
         self._idle()
-        if step not in self.notes:
-            raise Refused("unknown_step")
+        self._known(step)
         if step not in self.path:
             raise Refused("not_on_path")
-        self._cut(self.path.index(step))
+        self._cut(self.path.index(step), how)
 
     def redo_once(self) -> None:
         self._redoable()
+        self._reached(self.redo[-1])
         self.path = self.redo.pop()
 
     def redo_all(self) -> None:
         self._redoable()
+        self._reached(self.redo[0])
         self.path, self.redo = self.redo[0], []
 
     def checkout(self, step: str) -> None:
         self._open()
         self._idle()
-        if step not in self.paths:
-            raise Refused("unknown_step")
+        if step != ROOT:
+            self._known(step)
         self.path, self.redo = list(self.paths[step]), []
 
     # -- parts of commands
@@ -225,21 +281,56 @@ class Session:
         if not self.redo:
             raise Refused("nothing_to_redo")
 
-    def _first(self, turn: str, unknown: str) -> str:
+    def _known(self, step: str) -> None:
+        if step not in self.notes:
+            raise Refused("unknown_step")
+        self._reached([step])
+
+    def _reached(self, path: list[str]) -> None:
+        """Refuse to go to the end of a path that was purged."""
+        if path and self.notes[path[-1]].purged:
+            raise Refused("history_purged")
+
+    def _first(self, turn: str) -> str:
         """The first step of a turn that is seen."""
         known = [note.id for note in self.notes.values() if note.turn == turn]
         if not known:
-            raise Refused(unknown)
+            raise Refused("unknown_turn")
+        self._reached(known[:1])
         if known[0] not in self.path:
             raise Refused("not_on_path")
         return known[0]
 
-    def _cut(self, at: int) -> None:
+    def _cut(self, at: int, how: How) -> None:
+        """HEAD to before a place of the path, as a revert by this person and of this kind."""
+        self._reached(self.path[:at])
+        back = [self.notes[id_] for id_ in self.path[at:]]
+        edits = [note for note in back if note.kind == "edit"]
+        if how.kind != "confirm" and any(note.purged for note in back):
+            raise Refused("history_purged")  # nobody knows whose edits there were
+        document = back[0].before
+        if how.kind == "keep":
+            kept = _made_again(edits, document)
+            if kept != document:
+                assert how.turn is not None
+                self.path, self.redo = self.path[:at], []
+                self._add(how.turn, how.step, "edit", "user", "", kept, "complete", how.by)
+                return
+        elif how.kind == "plain" and any(note.by != how.by for note in edits):
+            raise Refused("confirmation_required")
         self.redo = [*self.redo, self.path][-self.max_redo :]
         self.path = self.path[:at]
 
     def _add(
-        self, turn: str, step: str, kind: str, role: str, text: str, document: str, end: str | None
+        self,
+        turn: str,
+        step: str,
+        kind: str,
+        role: str,
+        text: str,
+        document: str,
+        end: str | None,
+        by: str,
     ) -> None:
         before = self.notes.get(self.head)
         index = before.index + 1 if before is not None and role == "agent" else 0
@@ -253,7 +344,9 @@ class Session:
             index=index,
             text=text,
             document=document,
+            before=self.document,
             writer=self.id,
+            by=by,
             end=end,
         )
         self.path = [*self.path, step]
@@ -274,12 +367,14 @@ class Oracle:
 
     def fork(self, id_: str, asked: Asked) -> bool:
         """Copy a session up to a boundary; whether this is new, and no retry."""
+        source = self.sessions[asked.source]
         if id_ in self.sessions:
             made = self.sessions[id_]
+            if made.swept and source.deleted:
+                raise Refused("session_not_found")  # nothing is left that says whose it was
             if self.forks.get(id_) != asked or made.archived or made.deleted:
                 raise Refused("lineage_conflict")
             return False
-        source = self.sessions[asked.source]
         if source.deleted:
             raise Refused("session_not_found")
         depth = 1 + (source.origin.depth if source.origin else 0)
@@ -295,8 +390,9 @@ class Oracle:
         child.origin = Origin(source.id, asked.turn, asked.side, inherited, depth)
         if asked.mode is not None:
             assert asked.turn is not None
-            said = source.notes[source._first(asked.turn, "not_on_path")].text
-            child.pending = (asked.mode, said if asked.draft is None else asked.draft, id_)
+            said = next(n for n in source.transcript() if n.turn == asked.turn)
+            child.pending = (asked.mode, said.text if asked.draft is None else asked.draft, id_)
+            child.quotes = said.writer if asked.draft is None else None
         self.sessions[id_] = child
         self.forks[id_] = replace(asked)
         return True
@@ -304,10 +400,17 @@ class Oracle:
     def _inherited(self, source: Session, asked: Asked) -> list[str]:
         """The ids of the steps that a fork begins with."""
         if asked.turn is None:
+            source._reached(source.path)
             if source.path and source.notes[source.head].end is None:
                 raise Refused("turn_incomplete")
             return source.path
-        at = source.path.index(source._first(asked.turn, "not_on_path"))
+        seen = [at for at, note in enumerate(source.transcript()) if note.turn == asked.turn]
+        if not seen:
+            raise Refused("not_on_path")
+        at = seen[0]
+        source._reached(source.path[: at + 1])
+        if asked.side == "before":
+            source._reached(source.path[:at])
         if asked.side == "after":
             rest = source.path[at:]
             ends = [i for i, step in enumerate(rest) if self._ends(source, step, asked.turn)]
@@ -349,10 +452,47 @@ class Oracle:
     def delete(self, id_: str) -> None:
         self._alive(id_).deleted = True
 
+    def purge(self, id_: str) -> None:
+        """All that a deleted session has written goes, wherever it was copied to."""
+        session = self.sessions[id_]
+        if session.swept:
+            raise Refused("session_not_found")
+        if not session.deleted:
+            raise Refused("not_deleted")
+        for other in self.sessions.values():
+            for note in other.notes.values():
+                note.purged |= note.writer == id_
+            if other.quotes == id_:
+                other.pending = None
+
+    def sweep(self) -> set[str]:
+        """The deleted sessions that nothing living comes from go for good; which those are."""
+        needed: set[str] = set()
+        for session in self.sessions.values():
+            if not session.deleted:
+                needed |= {session.id, *self.family(session.id)[0]}
+        gone = {s.id for s in self.sessions.values() if not s.swept} - needed
+        for id_ in gone:
+            self.sessions[id_].swept = True
+        return gone
+
     def _alive(self, id_: str) -> Session:
         if self.sessions[id_].deleted:
             raise Refused("session_not_found")
         return self.sessions[id_]
+
+
+def _made_again(edits: list[Note], document: str) -> str:
+    """A workflow with edits made again. Each has put one document in place of another."""
+    runs: list[tuple[str, str]] = []
+    for edit in edits:
+        begun = runs.pop()[0] if runs and runs[-1][1] == edit.before else edit.before
+        runs.append((begun, edit.document))
+    for before, after in runs:
+        if document not in (before, after) and before != after:
+            raise Refused("edit_conflict")
+        document = document if before == after else after
+    return document
 
 
 def _named_after(name: str) -> str:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import orjson
 from oracle import Asked as Fork_
-from oracle import Origin, Refused, Sum
-from oracle_histories import Seen, Shown
+from oracle import How, Origin, Refused, Sum
+from oracle_histories import Route, Seen, Shown
 
 from turnback.agent.steps import StepDraft, ToolCall, ToolResult
 from turnback.api.rest.records import Records
-from turnback.core.errors import TurnbackError
+from turnback.core.errors import HistoryPurged, TurnbackError
 from turnback.core.lineage import Boundary, Fork, Lineage, Side
 from turnback.core.pending import PendingMode
 from turnback.core.principal import LOCAL
@@ -111,8 +112,8 @@ class Actors:
                 del self._node_now.actors[id_]
                 await actor.close()
 
-    def sweep(self) -> None:
-        self._run(self._dao.sweeper.run(grace=0, batch=3))
+    def sweep(self) -> set[str]:
+        return set(self._run(self._dao.sweeper.run(grace=0, batch=3)).sessions)
 
     # -- commands
 
@@ -168,15 +169,19 @@ class Actors:
     def stop(self, session: str) -> None:
         self._ask(session, Stop())
 
-    def edit(self, session: str, document: str) -> tuple[str | None, str]:
-        done = self._ask(session, PutWorkflow(self._workflow(document), None))
+    def edit(self, session: str, document: str, by: str) -> tuple[str | None, str]:
+        done = self._ask(session, PutWorkflow(self._workflow(document), None), by)
         return done.turn_id, done.head_id
 
-    def revert_turn(self, session: str, turn: str) -> None:
-        self._ask(session, RevertTurn(turn))
+    def revert_turn(self, session: str, turn: str, how: How) -> How:
+        return self._revert(session, RevertTurn(turn, **_flags(how)), how)
 
-    def revert_step(self, session: str, step: str) -> None:
-        self._ask(session, RevertStep(step))
+    def revert_step(self, session: str, step: str, how: How) -> How:
+        return self._revert(session, RevertStep(step, **_flags(how)), how)
+
+    def _revert(self, session: str, command: Command, how: How) -> How:
+        done = self._ask(session, command, how.by)
+        return replace(how, turn=done.turn_id, step=done.head_id)
 
     def redo(self, session: str, *, all_: bool) -> None:
         self._ask(session, Redo(all_))
@@ -192,6 +197,9 @@ class Actors:
 
     def delete(self, session: str) -> None:
         self._ask(session, Delete())
+
+    def purge(self, session: str) -> None:
+        self._run(self._dao.purge(LOCAL, session, batch=2))
 
     def fork(self, id_: str, asked: Fork_) -> bool:
         wanted = Fork(
@@ -215,9 +223,11 @@ class Actors:
         await actor.catch_up()
         key = await self._dao.key(LOCAL, session)
         family = await self._dao.families.of(LOCAL, key, before=None, limit=100)
-        usage = await self._dao.transcripts.usage(LOCAL, key)
+        usage = None
+        with suppress(HistoryPurged):
+            usage = await self._dao.transcripts.usage(LOCAL, key)
         tree = actor.memory.tree
-        path = list(tree.path())[::-1]
+        path = list(tree.remaining_path())[::-1]
         turns = list(dict.fromkeys(step.turn_id for step in path))
         row = await self._dao.session(LOCAL, session)
         pending = row.pending
@@ -235,29 +245,30 @@ class Actors:
             archived=row.archived_at is not None,
             pending=None if pending is None else (pending.mode, pending.draft, pending.turn_key),
             family=([r.id for r in family.ancestors], [r.id for r in family.children]),
-            visible=_sum(usage.visible),
-            spent=_sum(usage.spent),
+            visible=usage and _sum(usage.visible),
+            spent=usage and _sum(usage.spent),
         )
 
-    def shown(self, session: str, limit: int) -> list[list[Shown]]:
+    def shown(self, session: str, limit: int) -> list[Route]:
         return [self._run(self._shown(session, limit))]
 
-    async def _shown(self, session: str, limit: int) -> list[Shown]:
+    async def _shown(self, session: str, limit: int) -> Route:
         node = self._node_now
         key = await node.dao.key(LOCAL, session)
-        found: list[bytes] = []
-        page = await node.dao.transcripts.page(
-            LOCAL, key, head=None, after=0, limit=limit, held=None
-        )
+        route, head, after = Route(), None, 0
         while True:
-            assert page.ids is not None
-            found += await node.records.written(LOCAL, key, page.ids)
-            if page.until == page.head.seq:
-                break
             page = await node.dao.transcripts.page(
-                LOCAL, key, head=page.head, after=page.until, limit=limit, held=None
+                LOCAL, key, head=head, after=after, limit=limit, held=None
             )
-        return [self.read(written) for written in found]
+            assert page.ids is not None
+            head, after = page.head, page.until
+            if page.purged is not None:
+                route.holes.append(page.purged)
+                after = page.purged[1]
+            for written in await node.records.written(LOCAL, key, page.ids):
+                route.records.append(self.read(written))
+            if after == head.seq:
+                return route
 
     def read(self, written: bytes) -> Shown:
         """What a record's bytes say."""
@@ -286,9 +297,10 @@ class Actors:
             )
         return actor
 
-    def _ask(self, session: str, command: Command) -> Done:
+    def _ask(self, session: str, command: Command, by: str = LOCAL.id) -> Done:
         async def ask() -> Done:
-            return await (await self._actor(session)).ask(Asked(command, LOCAL))
+            actor = await self._actor(session)
+            return await actor.ask(Asked(command, replace(LOCAL, id=by)))
 
         return self._run(ask())
 
@@ -302,6 +314,10 @@ class Actors:
         made = load({"operators": [], "said": document}, max_bytes=10**6, max_depth=50)
         self._documents[made.hash] = document
         return made
+
+
+def _flags(how: How) -> dict[str, bool]:
+    return {"confirm": how.kind == "confirm", "keep_edits": how.kind == "keep"}
 
 
 def fields_of(written: bytes, documents: dict[str, str]) -> dict[str, Any]:

@@ -105,10 +105,11 @@ async def long_session(
 
 @dataclass(frozen=True)
 class Touched:
-    """What a statement touched: pages of the database, and tables by name."""
+    """What a statement touched: pages of the database, tables by name, and those it read whole."""
 
     pages: int
     tables: frozenset[str]
+    whole: frozenset[str]
 
     def partitions(self, table: str) -> set[str]:
         """The partitions of `table` among them."""
@@ -133,12 +134,13 @@ async def touched(connection: asyncpg.Connection, statement: str, *args: Any) ->
     finally:
         await connection.execute("deallocate looked_at")
     plan = json.loads(found)[0]["Plan"]
-    tables = {
-        str(node["Relation Name"])
-        for node in _nodes(plan)
-        if "Relation Name" in node and node["Actual Loops"]
-    }
-    return Touched(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"], frozenset(tables))
+    nodes = [node for node in _nodes(plan) if "Relation Name" in node and node["Actual Loops"]]
+    whole = [node for node in nodes if node["Node Type"] == "Seq Scan"]
+    return Touched(
+        plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
+        frozenset(str(node["Relation Name"]) for node in nodes),
+        frozenset(str(node["Relation Name"]) for node in whole),
+    )
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -7,12 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from oracle import ROOT, Asked, Oracle, Origin, Refused, Session, Sum
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
+from oracle import ROOT, Asked, How, Kind, Oracle, Origin, Refused, Session, Sum
 
 MAX_SESSIONS = 9
 
@@ -26,8 +33,18 @@ class Shown:
 
 
 @dataclass
+class Route:
+    """A transcript read to its end. `holes`: of which places (after, until) it says `purged`."""
+
+    records: list[Shown] = field(default_factory=list)
+    holes: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass
 class Seen:
     """What a product says of a session. `turns` are the visible ones with their places.
+
+    Of a path that was purged in part, `path` and `turns` are what is left at HEAD's end.
 
     `redo` is how many moves can be redone, and where the first of them leads. Of the rest, None:
     this product cannot say. `pending` is what a fork was made for: mode, draft, turn key. `family`
@@ -65,12 +82,15 @@ class Product(Protocol):
         self, session: str, text: str, document: str, end: str | None, calls: int, tokens: int
     ) -> str: ...
     def stop(self, session: str) -> None: ...
-    def edit(self, session: str, document: str) -> tuple[str | None, str]:
+    def edit(self, session: str, document: str, by: str) -> tuple[str | None, str]:
         """The edit's turn and step; no turn where nothing was changed."""
         ...
 
-    def revert_turn(self, session: str, turn: str) -> None: ...
-    def revert_step(self, session: str, step: str) -> None: ...
+    def revert_turn(self, session: str, turn: str, how: How) -> How:
+        """As asked, with the turn and the step of the edit that was made again."""
+        ...
+
+    def revert_step(self, session: str, step: str, how: How) -> How: ...
     def redo(self, session: str, *, all_: bool) -> None: ...
     def checkout(self, session: str, step: str) -> None: ...
     def fork(self, id_: str, asked: Asked) -> bool:
@@ -85,12 +105,13 @@ class Product(Protocol):
         """Drop what memory holds of sessions without a run; go on in another process."""
         ...
 
-    def sweep(self) -> None:
-        """Remove for good whatever deleted sessions leave that nothing living comes from."""
+    def purge(self, session: str) -> None: ...
+    def sweep(self) -> set[str]:
+        """Remove for good the deleted sessions that nothing living comes from; which those were."""
         ...
 
     def seen(self, session: str) -> Seen: ...
-    def shown(self, session: str, limit: int) -> list[list[Shown]]:
+    def shown(self, session: str, limit: int) -> list[Route]:
         """The transcript by each route that there is, in pages of `limit`."""
         ...
 
@@ -103,6 +124,7 @@ DOCUMENT = st.integers(0, 5).map(lambda n: f"w{n}")
 TEXT = st.sampled_from(["add a scan", "and now?", 'Zoë’s \\ "quotes" \n 🙂', "no"])
 END = st.sampled_from(["complete", "complete", "stopped", "failed", "limit", "interrupted"])
 LIMIT = st.sampled_from([1, 2, 3, 7, 200])
+SOMEBODY = st.sampled_from(["local", "local", "ann"])
 
 
 Kinds = dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]]
@@ -136,11 +158,18 @@ CORE: Kinds = {
     }),
     "forget": (2, {"limit": LIMIT}),
 }  # fmt: skip
+OF_SOMEBODY = {"who": SOMEBODY, "kind": st.sampled_from(["plain", "plain", "confirm", "keep"])}
+
 STORED: Kinds = {
+    "edit": (4, CORE["edit"][1] | {"who": SOMEBODY}),
+    "revert_turn": (4, CORE["revert_turn"][1] | OF_SOMEBODY),
+    "revert_step": (4, CORE["revert_step"][1] | OF_SOMEBODY),
     "fork_again": (2, {"n": SESSION, "other": st.integers(0, 4)}),
     "rename": (1, {"n": SESSION, "name": st.sampled_from(["P", "Q (branch)"])}),
     "archive": (1, {"n": SESSION, "archived": st.sampled_from([True, False, False])}),
     "delete": (2, {"n": SESSION}),
+    "purge": (1, {"n": SESSION}),
+    "lose": (3, {"n": SESSION, "up": st.integers(0, 2)}),
     "sweep": (1, {}),
 }
 """The commands, by name: how often each is to come, and what of."""
@@ -220,7 +249,7 @@ class Histories(RuleBasedStateMachine):
                 assert begun[0] == session.keys[key]
             else:
                 turn, step = begun or (self.product.new_id(), self.product.new_id())
-                session.prompt(turn, step, text, key)
+                session.prompt(turn, step, text, key, "local")
 
         self.both(lambda: self.product.prompt(session.id, text, key), follow)
 
@@ -236,12 +265,15 @@ class Histories(RuleBasedStateMachine):
 
     # -- the rules
 
-    @initialize(documents=st.lists(DOCUMENT, min_size=3, max_size=9))
-    def begin(self, documents: list[str]) -> None:
-        """A session of some turns, so that there is something to fork."""
+    @initialize(documents=st.lists(DOCUMENT, min_size=3, max_size=9), depth=st.integers(0, 2))
+    def begin(self, documents: list[str], depth: int) -> None:
+        """A session of some turns, so that there is something to fork; and forks of forks of it."""
         self.create("Orders", documents[0])
         for at in range(0, len(documents), 3):
             self.whole_turn(0, "begin", documents[at : at + 3], "complete")
+        for _ in range(depth):
+            self._fork(self.product.new_id(), Asked(self.sessions[-1].id))
+            self.whole_turn(0, "more", documents[:1], "complete")
 
     @rule(command=commands(CORE))
     def carry_out(self, command: Command) -> None:
@@ -279,27 +311,31 @@ class Histories(RuleBasedStateMachine):
 
         self.both(lambda: self.product.stop(session.id), follow)
 
-    def edit(self, n: int, document: str) -> None:
+    def edit(self, n: int, document: str, who: str = "local") -> None:
         session = self.pick(n)
         self.both(
-            lambda: self.product.edit(session.id, document),
-            lambda made: session.edit(*(made or ("", "")), document),
+            lambda: self.product.edit(session.id, document, who),
+            lambda made: session.edit(*(made or ("", "")), document, who),
         )
 
-    def revert_turn(self, n: int, place: tuple[str, int]) -> None:
+    def revert_turn(
+        self, n: int, place: tuple[str, int], who: str = "local", kind: Kind = "plain"
+    ) -> None:
         session = self.pick(n)
-        turn = self.turn(session, place)
+        turn, how = self.turn(session, place), How(who, kind)
         self.both(
-            lambda: self.product.revert_turn(session.id, turn),
-            lambda _: session.revert_turn(turn),
+            lambda: self.product.revert_turn(session.id, turn, how),
+            lambda made: session.revert_turn(turn, made or how),
         )
 
-    def revert_step(self, n: int, place: tuple[str, int]) -> None:
+    def revert_step(
+        self, n: int, place: tuple[str, int], who: str = "local", kind: Kind = "plain"
+    ) -> None:
         session = self.pick(n)
-        step = self.step(session, place)
+        step, how = self.step(session, place), How(who, kind)
         self.both(
-            lambda: self.product.revert_step(session.id, step),
-            lambda _: session.revert_step(step),
+            lambda: self.product.revert_step(session.id, step, how),
+            lambda made: session.revert_step(step, made or how),
         )
 
     def redo(self, n: int, all_: bool) -> None:
@@ -357,16 +393,18 @@ class Histories(RuleBasedStateMachine):
             else:
                 self._compare(session, self.product.seen(session.id))
                 for route in self.product.shown(session.id, self.limit):
-                    _compare_records(session, route)
+                    _compare_records(session, route, self.limit)
 
     def _compare(self, session: Session, seen: Seen) -> None:
-        assert seen.path == session.path
+        remaining = [note.id for note in session.remaining()]
+        assert seen.path == remaining
         assert (seen.head, seen.document) == (session.head, session.document)
         assert seen.state == session.state
         redone = session.redo[-1] if session.redo else None
         top = None if redone is None else (redone[-1] if redone else ROOT)
         assert seen.redo == (len(session.redo), top)
-        turns = [(turn, at) for at, turn in enumerate(session.visible_turns())]
+        left = {note.turn for note in session.remaining()}
+        turns = [(turn, at) for at, turn in enumerate(session.visible_turns()) if turn in left]
         assert seen.turns in (None, turns)
         if seen.is_stored:
             assert seen.origin == session.origin
@@ -374,8 +412,32 @@ class Histories(RuleBasedStateMachine):
         assert seen.family in (None, self.oracle.family(session.id))
         assert seen.name in (None, session.name)
         assert seen.archived in (None, session.archived)
-        assert seen.visible in (None, session.visible_sum())
-        assert seen.spent in (None, session.spent_sum())
+        if seen.is_stored:
+            whole = session.is_whole
+            assert seen.visible == (session.visible_sum() if whole else None)
+            assert seen.spent == (session.spent_sum() if whole else None)
+
+
+SHRINKING = {Phase.shrink, Phase.explain}
+
+
+def run(histories: type[Histories], *, examples: int, steps: int, shrinks: bool = False) -> None:
+    """So many histories of so many commands.
+
+    One that fails is shown as it was found, at once; with `shrinks` the shortest is looked for
+    first, which takes minutes.
+    """
+    run_state_machine_as_test(
+        histories,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            report_multiple_bugs=False,
+            phases=[phase for phase in Phase if shrinks or phase not in SHRINKING],
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
 
 
 class StoredHistories(Histories):
@@ -408,21 +470,46 @@ class StoredHistories(Histories):
 
     def delete(self, n: int) -> None:
         session = self.pick(n)
-        if session.running is None and len(self.sessions) > 2:
+        if len(self.sessions) > 2:
+            self._delete(session)
+
+    def _delete(self, session: Session) -> None:
+        if session.running is None:
             self.both(
                 lambda: self.product.delete(session.id),
                 lambda _: self.oracle.delete(session.id),
             )
 
+    def purge(self, n: int) -> None:
+        """The newest deleted session for 0; one that lives, which is refused, seldom."""
+        deleted = [session for session in self.sessions if session.deleted]
+        alive = not deleted or n == MAX_SESSIONS - 1
+        self._purge(self.pick(n) if alive else deleted[-1 - n % len(deleted)])
+
+    def lose(self, n: int, up: int) -> None:
+        """A session that another one comes from is deleted and purged: by chance that is seldom."""
+        if above := self.oracle.family(self.pick(n).id)[0]:
+            session = self.oracle.sessions[above[up % len(above)]]
+            if not session.deleted:
+                self._delete(session)
+            self._purge(session)
+
+    def _purge(self, session: Session) -> None:
+        self.both(
+            lambda: self.product.purge(session.id),
+            lambda _: self.oracle.purge(session.id),
+        )
+
     def sweep(self) -> None:
         """Nobody who lives may notice."""
-        self.product.sweep()
+        assert self.product.sweep() & self.oracle.sessions.keys() == self.oracle.sweep()
 
 
-def _compare_records(session: Session, route: list[Shown]) -> None:
-    notes = session.transcript()
-    assert [shown.fields["id"] for shown in route] == session.path
-    for note, shown in zip(notes, route, strict=True):
+def _compare_records(session: Session, route: Route, limit: int) -> None:
+    notes, holes = session.pages(limit)
+    assert route.holes == holes
+    assert [shown.fields["id"] for shown in route.records] == [note.id for note in notes]
+    for note, shown in zip(notes, route.records, strict=True):
         for name, value in shown.fields.items():
             assert getattr(note, name) == value, (name, note, shown)
         note.bytes = note.bytes or shown.bytes

@@ -7,13 +7,14 @@ import json
 import re
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import httpx
 import orjson
-from oracle import Asked, Origin, Refused, Session, Sum
+from oracle import Asked, How, Origin, Refused, Session, Sum
 from oracle_actors import fields_of
-from oracle_histories import Seen, Shown, StoredHistories
+from oracle_histories import Route, Seen, Shown, StoredHistories
 from processes import eventually
 from rest import idle
 from scripted_provider import CUT, Answer, Item, Pause, call, scripted_provider
@@ -51,10 +52,18 @@ class Rest:
             "model_retries": 0,
             "max_fork_depth": self.max_depth,
             "max_redo_depth": self.max_redo,
+            "sweep_interval": 86_400,
+            "sweep_batch": 3,
         }
         self._servers = [
             await self._open.enter_async_context(serving(url, **settings)) for _ in range(2)
         ]
+        self._keys: dict[str, dict[str, str]] = {}
+        for name in ("local", "ann"):
+            made = await self._ask("/keys", principal=name, role="owner")
+            self._keys[name] = {"authorization": f"Bearer {made['key']}"}
+            for server in self._servers:
+                server.http.headers.update(self._keys["local"])
 
     def end(self) -> None:
         """End the servers."""
@@ -73,9 +82,9 @@ class Rest:
     def forget(self) -> None:
         self._servers.reverse()
 
-    def sweep(self) -> None:
+    def sweep(self) -> set[str]:
         dao: Dao = self._server.app.state.sessions.dao
-        self._run(dao.sweeper.run(grace=0, batch=3))
+        return set(self._run(dao.sweeper.run(grace=0, batch=3)).sessions)
 
     # -- the model
 
@@ -148,22 +157,27 @@ class Rest:
     def stop(self, session: str) -> None:
         self._command(session, "Stop")
 
-    def edit(self, session: str, document: str) -> tuple[str | None, str]:
+    def edit(self, session: str, document: str, by: str) -> tuple[str | None, str]:
         answer = self._run(
             self._http.put(
                 f"/sessions/{session}/workflow",
                 json=self._content(document),
-                headers={"if-match": "*"},
+                headers={"if-match": "*"} | self._keys[by],
             )
         )
         made = {} if answer.status_code == 204 else answer.json()
         return made.get("turnId"), made.get("headId", "")
 
-    def revert_turn(self, session: str, turn: str) -> None:
-        self._command(session, "Revert", messageId=turn)
+    def revert_turn(self, session: str, turn: str, how: How) -> How:
+        return self._revert(session, how, messageId=turn)
 
-    def revert_step(self, session: str, step: str) -> None:
-        self._command(session, "Revert", stepId=step)
+    def revert_step(self, session: str, step: str, how: How) -> How:
+        return self._revert(session, how, stepId=step)
+
+    def _revert(self, session: str, how: How, **place: str) -> How:
+        flags = {"confirm": how.kind == "confirm", "keepEdits": how.kind == "keep"}
+        done = self._command(session, "Revert", by=how.by, **place, **flags)
+        return replace(how, turn=done.get("turnId"), step=done["headId"])
 
     def redo(self, session: str, *, all_: bool) -> None:
         self._command(session, "Redo", all=all_)
@@ -179,6 +193,9 @@ class Rest:
 
     def delete(self, session: str) -> None:
         self._run(self._http.delete(f"/sessions/{session}"))
+
+    def purge(self, session: str) -> None:
+        self._run(self._http.post(f"/sessions/{session}/purge"))
 
     def fork(self, id_: str, asked: Asked) -> bool:
         body: dict[str, Any] = {"target_session_id": id_, "mode": asked.mode, "name": asked.name}
@@ -203,7 +220,8 @@ class Rest:
 
     async def _seen(self, session: str) -> Seen:
         row = await self._get(f"/sessions/{session}")
-        async with self._server.connect(session) as client:
+        local = self._keys["local"]
+        async with self._server.connect(session, additional_headers=local) as client:
             told = await client.snapshot()
         assert (told["headId"], told["state"]) == (row["head_id"], row["state"])
         assert told["canRedo"] is bool(told["redoDepth"])
@@ -213,7 +231,7 @@ class Rest:
         assert await self._steps(session, "steps", 7) == path
         family = await self._ask("/sessions/lineage/query", session_id=session)
         pending = (await self._get(f"/sessions/{session}/pending-action"))["pending_action"]
-        usage = await self._get(f"/sessions/{session}/usage")
+        usage = await self._unless_purged(f"/sessions/{session}/usage")
         return Seen(
             head=row["head_id"],
             state=row["state"],
@@ -228,30 +246,41 @@ class Rest:
                 [other["session_id"] for other in family["ancestors"]],
                 [other["session_id"] for other in family["children"]],
             ),
-            visible=_sum(usage["visible"]),
-            spent=_sum(usage["spent"]),
+            visible=usage and _sum(usage["visible"]),
+            spent=usage and _sum(usage["spent"]),
         )
 
     async def _steps(self, session: str, route: str, limit: int) -> list[str]:
-        """The ids of the visible steps, read from the newest page on."""
+        """The ids of the visible steps, read from the newest page on, or what is left of them."""
         found: list[str] = []
         cursor: str | None = ""
         while cursor is not None:
             query = f"?limit={limit}" + (f"&before={cursor}" if cursor else "")
-            page = await self._get(f"/sessions/{session}/{route}{query}")
+            page = await self._unless_purged(f"/sessions/{session}/{route}{query}")
+            if page is None:
+                break
             found, cursor = [step["id"] for step in page["steps"]] + found, page["next_cursor"]
         return found
 
-    def shown(self, session: str, limit: int) -> list[list[Shown]]:
-        async def both() -> list[list[Shown]]:
+    async def _unless_purged(self, path: str) -> dict[str, Any] | None:
+        """None where the answer is that a part of it was purged."""
+        try:
+            return await self._get(path)
+        except Refused as refused:
+            if refused.code == "history_purged":
+                return None
+            raise
+
+    def shown(self, session: str, limit: int) -> list[Route]:
+        async def both() -> list[Route]:
             return [await self._read(session, limit, post=post) for post in (True, False)]
 
-        routes: list[list[Shown]] = self._run(both())
+        routes: list[Route] = self._run(both())
         return routes
 
-    async def _read(self, session: str, limit: int, *, post: bool) -> list[Shown]:
+    async def _read(self, session: str, limit: int, *, post: bool) -> Route:
         """A transcript, page by page, by the query or by the plain route."""
-        found: list[Shown] = []
+        route = Route()
         more: dict[str, Any] = {"limit": limit}
         while True:
             if post:
@@ -259,15 +288,19 @@ class Rest:
                 answer = await self._http.post("/sessions/transcript/query", json=body)
             else:
                 answer = await self._http.get(f"/sessions/{session}/transcript", params=more)
-            page = _sound(answer).json()
-            written = [orjson.dumps(record) for record in page["records"]]
-            assert b'"records":[' + b",".join(written) + b"]" in answer.content
-            assert page["count"] == len(written) <= limit
-            found += [self._shown(bytes_) for bytes_ in written]
-            if page["next_cursor"] is None:
-                return found
-            assert len(written) == limit
-            more["cursor"] = page["next_cursor"]
+            if answer.status_code == 410:
+                told = answer.json()["data"]
+                route.holes.append((told["after"], told["until"]))
+            else:
+                told = _sound(answer).json()
+                written = [orjson.dumps(record) for record in told["records"]]
+                assert b'"records":[' + b",".join(written) + b"]" in answer.content
+                assert told["count"] == len(written) <= limit
+                assert told["next_cursor"] is None or told["count"] == limit
+                route.records += [self._shown(bytes_) for bytes_ in written]
+            if told["next_cursor"] is None:
+                return route
+            more["cursor"] = told["next_cursor"]
 
     def _shown(self, written: bytes) -> Shown:
         fields = fields_of(written, self._documents)
@@ -291,14 +324,18 @@ class Rest:
         self._documents[load(content, max_bytes=10**6, max_depth=50).hash] = document
         return content
 
-    def _command(self, session: str, type_: str, **fields: Any) -> dict[str, Any]:
-        made: dict[str, Any] = self._run(
-            self._post(session, {"type": f"WsClient{type_}Command", **fields})
-        )
+    def _command(
+        self, session: str, type_: str, *, by: str = "local", **fields: Any
+    ) -> dict[str, Any]:
+        frame = {"type": f"WsClient{type_}Command", **fields}
+        made: dict[str, Any] = self._run(self._post(session, frame, by))
         return made
 
-    async def _post(self, session: str, frame: dict[str, Any]) -> dict[str, Any]:
-        return await self._ask(f"/sessions/{session}/commands", **frame)
+    async def _post(self, session: str, frame: dict[str, Any], by: str = "local") -> dict[str, Any]:
+        path, headers = f"/sessions/{session}/commands", self._keys[by]
+        answer = await self._http.post(path, json=frame, headers=headers)
+        said: dict[str, Any] = _sound(answer).json()
+        return said
 
     async def _ask(self, path: str, **body: Any) -> dict[str, Any]:
         said: dict[str, Any] = _sound(await self._http.post(path, json=body)).json()

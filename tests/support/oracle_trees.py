@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 
-from oracle import Asked, Refused
-from oracle_histories import Histories, Seen, Shown
+from oracle import Asked, How, Refused
+from oracle_histories import Histories, Route, Seen, Shown
 
 from turnback.core.errors import TurnbackError
 from turnback.core.lineage import ROOT, Position, Stub, held, segments_at, source_at, unfolded
@@ -76,22 +76,24 @@ class Trees:
     def stop(self, session: str) -> None:
         self._do(session, Tree.stop)
 
-    def edit(self, session: str, document: str) -> tuple[str | None, str]:
+    def edit(self, session: str, document: str, by: str) -> tuple[str | None, str]:
         ids = self._new()
 
         def edited(tree: Tree) -> tuple[Event, ...]:
-            events = tree.edit(ids, document, by="local")
+            events = tree.edit(ids, document, by=by)
             return events if document != tree.workflow else ()
 
         self._do(session, edited)
         head = self._trees[session].head.step_id
         return (ids.turn if head == ids.step else None), head
 
-    def revert_turn(self, session: str, turn: str) -> None:
+    def revert_turn(self, session: str, turn: str, how: How) -> How:
         self._do(session, lambda t: t.revert(turn))
+        return how
 
-    def revert_step(self, session: str, step: str) -> None:
+    def revert_step(self, session: str, step: str, how: How) -> How:
         self._do(session, lambda t: t.revert_step(step))
+        return how
 
     def redo(self, session: str, *, all_: bool) -> None:
         self._do(session, lambda t: t.redo(all_=all_))
@@ -143,10 +145,10 @@ class Trees:
             is_stored=False,
         )
 
-    def shown(self, session: str, limit: int) -> list[list[Shown]]:
+    def shown(self, session: str, limit: int) -> list[Route]:
         del limit
         tree = self._trees[session]
-        return [[self._shown(tree, step) for step in tree.path()][::-1]]
+        return [Route([self._shown(tree, step) for step in tree.path()][::-1])]
 
     def _shown(self, tree: Tree, step: Step) -> Shown:
         return Shown(

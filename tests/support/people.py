@@ -148,7 +148,8 @@ class World:
         async with self.identities._db.connection() as connection:
             for who, rights in GRANTS.items():
                 await connection.execute(
-                    "insert into session_grants values ($1, $2, 'p', $3, $4, 'maker', now())",
+                    "insert into session_grants"
+                    " values ($1, $2, 'p', $3, $4, 'maker', now(), now())",
                     session,
                     who,
                     key.root_id,

@@ -61,7 +61,7 @@ async def turn(server: Serving, session: str, content: str) -> dict[str, Any]:
 
 async def get(server: Serving, path: str, **params: Any) -> dict[str, Any]:
     """What a read says, which must be a 200."""
-    answer = await server.http.get(path, params=params)
+    answer = await server.http.get(path, params=params or None)  # `{}` would drop the path's query
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     return body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -15,6 +16,7 @@ from turnback.core.tree import (
     Tree,
 )
 from turnback.core.workflow import EMPTY, Workflow, load
+from turnback.store.attachments import AttachmentRow, Room
 from turnback.store.dao import Dao, Stored
 from turnback.store.ids import new_id
 from turnback.store.outbox import Notice, SessionChanged, Status, StepWritten
@@ -65,12 +67,21 @@ class Story:
         return cls(dao, row.key, tree_of(stored), row.revision, row.fence)
 
     async def prompt(
-        self, *answers: str, end: EndReason | None = EndReason.COMPLETE, key: str | None = None
+        self,
+        *answers: str,
+        end: EndReason | None = EndReason.COMPLETE,
+        key: str | None = None,
+        files: Sequence[AttachmentRow] = (),
     ) -> str:
-        """A prompt and a step for each answer, the last with `end`; the turn's id."""
+        """A prompt about `files`, and a step per answer, the last with `end`; the turn's id."""
         ids = NewIds(new_id(), new_id(), new_id())
         events = self.tree.prompt(ids, by="local", key=key)
-        await self._commit(Idle(self.revision, claims=True), events, node_id=self.dao.node_id)
+        await self._commit(
+            Idle(self.revision, claims=True),
+            events,
+            node_id=self.dao.node_id,
+            attachments=tuple(file.id for file in files),
+        )
         self.last[ids.turn] = ids.step
         for at, answer in enumerate(answers, 1):
             await self.answer(answer, end if at == len(answers) else None)
@@ -145,6 +156,23 @@ class Story:
         assert made is not None, "the guard holds"
         self.revision, self.fence = made.revision, made.fence
         self.tree.apply(events)
+
+
+PLENTY = Room(max_session_attachments=10_000, max_session_attachment_bytes=10**9)
+
+
+async def attach(dao: Dao, key: SessionKey, content: bytes | None = None) -> AttachmentRow:
+    """A file of its own bytes, unless they are named."""
+    id_ = new_id()
+    async with dao.attachments.files.receiving(chunks(content or id_.encode())) as received:
+        return await dao.attachments.add(
+            LOCAL, key, received, attachment_id=id_, name="x", room=PLENTY, now=NOW
+        )
+
+
+async def chunks(content: bytes) -> AsyncIterator[bytes]:
+    """Bytes as they come over the wire."""
+    yield content
 
 
 def _workflow(text: str) -> Workflow:

@@ -8,7 +8,6 @@ import { INITIAL, reduce, type LocalAction, type SessionState } from "./reducer"
 import { uproot, type Seed } from "./seed";
 import { getBranches, getSteps, patchSession, Problem, workflowAt } from "./rest";
 import {
-  ROOT_STEP,
   type AckEvent,
   type Command,
   type Edit,
@@ -17,15 +16,15 @@ import {
 } from "./types";
 import { firstWords } from "./words";
 
-/** The server's name for a session that was given none. */
-const UNNAMED = "Untitled";
+/** The server's names for a session that was given none, and for a fork of one. */
+const UNNAMED: ReadonlySet<string> = new Set(["Untitled", "Untitled (branch)"]);
 
 export interface View {
   state: SessionState;
   connection: ConnectionStatus;
   /** The workflow at HEAD with this person's edits on their way already made. */
   workflow: Workflow;
-  /** A revert, redo or checkout of this page waits for its answer. */
+  /** A revert, redo or checkout of this page is not answered, or not seen, yet. */
   moving: boolean;
   canUndoEdit: boolean;
   canRedoEdit: boolean;
@@ -34,7 +33,10 @@ export interface View {
 export class Session {
   private state: SessionState;
   private status: ConnectionStatus = { phase: "connecting" };
-  private moving = false;
+  /** The revert, redo or checkout of this page that waits for its answer. */
+  private moving: Promise<void> | null = null;
+  /** The event that the newest of them made: until it has come, the page shows what was before. */
+  private movedAt = 0;
   private leaving = false;
   /** The newest acknowledgement: it may come before the frames that it speaks of. */
   private acked: { headId: string; eventSeq: number } = { headId: "", eventSeq: -1 };
@@ -119,15 +121,21 @@ export class Session {
 
   /**
    * Sends a message, with files that were uploaded. `turnKey` is that of the pending action, where it
-   * is its message: a retry of it is the same turn.
+   * is its message: a retry of it is the same turn. Where this page moves HEAD just now, it follows that
+   * move, and is not sent when the move is refused.
    */
   async prompt(
     content: string,
     { files = [], turnKey }: { files?: string[]; turnKey?: string | undefined } = {},
   ): Promise<void> {
-    const { name, headId } = this.state;
+    await this.moving?.catch(() => {
+      throw new Problem("Not sent: the change that it was to follow was refused.", "not_sent", 0);
+    });
     await this.edits.settle();
-    const known = new Set([...this.state.steps.values()].map((step) => step.messageId));
+    const { name, headId, steps } = this.state;
+    const path = visiblePath(steps, headId);
+    const isFirst = isWhole(path, headId) && path.every((step) => step.kind === "edit");
+    const known = new Set([...steps.values()].map((step) => step.messageId));
     for (let key = turnKey ?? newRequestId(); ; ) {
       const { messageId } = await this.send({
         type: "WsClientPromptCommand",
@@ -143,7 +151,7 @@ export class Session {
       known.delete(messageId);
     }
     // A session that nobody has named is called by what it was first asked.
-    if (name === UNNAMED && headId === ROOT_STEP) {
+    if (isFirst && UNNAMED.has(name)) {
       await patchSession(this.id, { name: firstWords(content) }).catch(this.onProblem);
     }
   }
@@ -168,19 +176,20 @@ export class Session {
     return this.move({ type: "WsClientCheckoutCommand", stepId });
   }
 
-  /** Moves HEAD, and only from where the person saw it. */
-  private async move(command: Command): Promise<void> {
-    // A second click joins the first.
-    if (this.moving) return;
-    this.moving = true;
-    this.publish();
-    try {
-      await this.edits.settle();
-      await this.send({ expectedHeadId: this.head(), ...command });
-    } finally {
-      this.moving = false;
+  /** Moves HEAD, and only from where the person saw it. A second click joins the first. */
+  private move(command: Command): Promise<void> {
+    this.moving ??= this.carryOut(command).finally(() => {
+      this.moving = null;
       this.publish();
-    }
+    });
+    this.publish();
+    return this.moving;
+  }
+
+  private async carryOut(command: Command): Promise<void> {
+    await this.edits.settle();
+    const ack = await this.send({ expectedHeadId: this.head(), ...command });
+    this.movedAt = ack.eventSeq;
   }
 
   private async send(command: Command): Promise<AckEvent> {
@@ -223,7 +232,10 @@ export class Session {
       return;
     }
     this.apply(frame);
-    if (frame.type === "WsServerSnapshotEvent") uproot(this.id);
+    if (frame.type === "WsServerSnapshotEvent") {
+      uproot(this.id);
+      this.movedAt = 0;
+    }
     this.edits.dropArrived();
     if (
       frame.type === "WsServerSnapshotEvent" ||
@@ -324,7 +336,7 @@ export class Session {
       state: this.state,
       connection: this.status,
       workflow: this.edits.workflow(),
-      moving: this.moving,
+      moving: this.moving !== null || this.state.eventSeq < this.movedAt,
       canUndoEdit: this.edits.canUndo,
       canRedoEdit: this.edits.canRedo,
     };

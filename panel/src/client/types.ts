@@ -136,6 +136,17 @@ export interface SessionInfo {
   head_id: string;
   revision: number;
   model: string;
+  settings: RunSettings;
+}
+
+/** What a session's runs are held to beside the server's limits; null: the server's. */
+export interface RunSettings {
+  max_steps: number | null;
+  /** In seconds, like the next. */
+  run_timeout: number | null;
+  tool_timeout: number | null;
+  max_tool_output: number | null;
+  disabled_tools: string[];
 }
 
 export interface SessionPage {

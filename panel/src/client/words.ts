@@ -1,10 +1,19 @@
 // Short forms of what a person wrote, for names and labels.
 
-/** The first line of a text, cut at a word to fit a name. */
+/** The first line of a text, cut at a word to fit a name, without the marks of code in it. */
 export function firstWords(text: string, length = 60): string {
-  const line = text.trim().split("\n", 1)[0]?.trim() ?? "";
+  const plain = text.trim().replace(/`([^`\n]+)`/g, "$1");
+  const line = plain.split("\n", 1)[0]?.trim() ?? "";
   const cut = line.length > length ? line.slice(0, length).replace(/\s+\S*$/, "") : line;
-  return cut.length < text.trim().length ? `${cut}…` : cut;
+  return cut.length < plain.length ? `${cut}…` : cut;
+}
+
+/** Those that stand more than once: names that have to be told apart. */
+export function repeated(names: Iterable<string>): ReadonlySet<string> {
+  const seen = new Set<string>();
+  const again = new Set<string>();
+  for (const name of names) (seen.has(name) ? again : seen).add(name);
+  return again;
 }
 
 /** `1 turn`, `3 turns`: for nouns that take an s. */

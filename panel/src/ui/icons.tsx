@@ -103,6 +103,10 @@ export const OutlineIcon = icon(
   "OutlineIcon",
   <path d="M3.5 5h1M7.5 5H17M6 10h1M10 10h7M6 15h1M10 15h7M3.5 8v7" />,
 );
+export const SettingsIcon = icon(
+  "SettingsIcon",
+  <path d="M3.5 6h7M14.5 6h2M3.5 14h2M9.5 14h7M10.5 6a2 2 0 1 0 4 0 2 2 0 0 0-4 0M5.5 14a2 2 0 1 0 4 0 2 2 0 0 0-4 0" />,
+);
 export const ForkIcon = icon(
   "ForkIcon",
   <path d="M5 6.5v7M5 11c0-2.6 10-1 10-4.5M3 4.5a2 2 0 1 0 4 0 2 2 0 1 0-4 0M3 15.5a2 2 0 1 0 4 0 2 2 0 1 0-4 0M13 4.5a2 2 0 1 0 4 0 2 2 0 1 0-4 0" />,

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from turnback.api import problems
 from turnback.api.guard import address_of, is_loopback
 from turnback.api.limits import Tries
-from turnback.core.errors import TurnbackError, Unauthenticated
+from turnback.core.errors import DatabaseUnavailable, TurnbackError, Unauthenticated
 from turnback.core.principal import LOCAL, Principal
 from turnback.sessions.registry import Sessions
 
@@ -40,6 +40,13 @@ ASKED_FOR = "Show an API key, as `Authorization: Bearer tb_…`, or sign in"
 ASKED_FOR_BY_SOCKET = (
     "Show an API key, as `Authorization: Bearer tb_…`, or offer a ticket as a subprotocol"
 )
+
+
+NOBODY_KNOWN = (
+    "The database cannot be reached, so it is not known who asks; try again in a moment, or ask"
+    " `/healthz` and `/readyz`, which need no key"
+)
+"""A key that was good a moment ago may have been revoked since: none is taken on trust."""
 
 
 def is_open(path: str) -> bool:
@@ -136,6 +143,10 @@ class Authentication:
         callers: Callers = scope["app"].state.callers
         try:
             scope[PRINCIPAL] = await callers.of_request(HTTPConnection(scope))
+        except DatabaseUnavailable as error:
+            away = DatabaseUnavailable(NOBODY_KNOWN, **error.data)
+            await problems.send(scope, send, away)
+            return
         except TurnbackError as error:
             await problems.send(scope, send, error)
             return

@@ -18,6 +18,7 @@ from starlette.types import Receive, Scope, Send
 from turnback.api.head import is_head
 from turnback.api.rest.conditions import is_known
 from turnback.core.errors import RangeNotSatisfiable
+from turnback.core.values import counted
 from turnback.store.files import OpenFile
 
 INERT = {
@@ -104,7 +105,7 @@ def _range(request: Request, size: int, tag: str) -> tuple[int, int] | None:
             return None
         first, last = begin, size - 1 if end is None else min(end, size - 1)
     if first > last:
-        raise RangeNotSatisfiable(f"The file has {size} bytes", size=size)
+        raise RangeNotSatisfiable(f"The file has {counted(size, 'byte')}", size=size)
     return first, last
 
 

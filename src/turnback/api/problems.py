@@ -16,11 +16,13 @@ from starlette.types import Scope, Send
 
 from turnback.core.errors import (
     BadInput,
+    MethodNotAllowed,
     NotFound,
     RangeNotSatisfiable,
     TurnbackError,
     Unauthenticated,
 )
+from turnback.core.values import pointer
 from turnback.telemetry import metrics
 
 DOOR = "/api/agents"
@@ -70,6 +72,8 @@ def _headers(error: TurnbackError) -> dict[str, str]:
         headers["retry-after"] = str(error.retry_after)
     elif "retryAfterMs" in error.data:
         headers["retry-after"] = str(math.ceil(error.data["retryAfterMs"] / 1000))
+    if isinstance(error, MethodNotAllowed):
+        headers["allow"] = ", ".join(error.data["allowed"])
     if isinstance(error, RangeNotSatisfiable):
         headers["content-range"] = f"bytes */{error.data['size']}"  # RFC 9110, 15.5.17
     if isinstance(error, Unauthenticated):
@@ -87,8 +91,8 @@ def install(app: FastAPI) -> None:
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        where = "/".join(str(part) for part in first["loc"])
-        failed = BadInput(f"`{where}`: {first['msg']}", path=where)
+        where = pointer(first["loc"])
+        failed = BadInput(f"`{where.removeprefix('/')}`: {first['msg']}", path=where)
         return response(failed, path=request.url.path)
 
     async def http(request: Request, error: Exception) -> Response:
@@ -96,18 +100,19 @@ def install(app: FastAPI) -> None:
         path = request.url.path
         if error.status_code == HTTPStatus.NOT_FOUND:
             return response(NotFound(f"There is nothing at `{path}`"), path=path)
+        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+            there = _allowed(request)
+            refused = MethodNotAllowed(f"`{path}` takes {' or '.join(there)}", allowed=there)
+            return response(refused, path=path)
         phrase = HTTPStatus(error.status_code).phrase
         failed = BadInput(f"{phrase}: `{request.method} {path}`")
         body = problem(failed, path=path) | {"status": error.status_code, "title": phrase}
-        answer = Response(
+        return Response(
             orjson.dumps(body),
             status_code=error.status_code,
             media_type="application/problem+json",
             headers=error.headers,
         )
-        if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            answer.headers["allow"] = ", ".join(_allowed(request))
-        return answer
 
     app.add_exception_handler(TurnbackError, ours)
     app.add_exception_handler(RequestValidationError, invalid)

@@ -11,7 +11,7 @@ what a program needs (never a secret, never bytes of another session).
         PendingActionClaimed,
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
-        TooManyWaits, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
+        TooManyWaits, TooManyTickets, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
         AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
@@ -21,7 +21,7 @@ what a program needs (never a secret, never bytes of another session).
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
         InvalidEdit, InvalidArguments, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused,
-        HostRefused, RangeNotSatisfiable
+        HostRefused, RangeNotSatisfiable, MethodNotAllowed
       Unresolved           a contract's pointer finds nothing, or what is not known yet
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
@@ -258,6 +258,13 @@ class ResourceBusy(Refusal):
     retry_after = 1
 
 
+class TooManyTickets(Refusal):
+    """More tickets that nobody has used yet than a key may have; data: as of sockets."""
+
+    code = "too_many_tickets"
+    status = 429
+
+
 class AttachmentInherited(Refusal):
     """A file that was attached in another session of the family; it can be removed there."""
 
@@ -364,6 +371,13 @@ class BadInput(TurnbackError):
 
     code = "bad_input"
     status = 422
+
+
+class MethodNotAllowed(BadInput):
+    """The path is asked by other methods; data: `allowed`, which."""
+
+    code = "method_not_allowed"
+    status = 405
 
 
 class InvalidFormat(BadInput):

@@ -40,11 +40,16 @@ class ActionClaim:
 
 @dataclass(frozen=True, slots=True)
 class PendingAction:
-    """The prompt that waits, as `draft`, and the key of the turn that it becomes."""
+    """The prompt that waits, as `draft`, and the key of the turn that it becomes.
+
+    `is_quoted`: the draft is the prompt that was forked at, word for word, and goes with it when
+    that is purged.
+    """
 
     mode: PendingMode
     draft: str
     turn_key: str
+    is_quoted: bool
     claim: ActionClaim | None = None
 
     def claim_at(self, now: int) -> ActionClaim | None:

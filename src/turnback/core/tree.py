@@ -38,6 +38,7 @@ from turnback.core.lineage import (
     held,
     on_path,
 )
+from turnback.core.values import counted
 
 
 class State(StrEnum):
@@ -366,17 +367,24 @@ class Tree:
             raise NotOnPath("Step is not on the current conversation path")
         return step
 
+    def parent(self, step: Step) -> Position:
+        """Where the step before this one is. Raises `HistoryPurged`, `HistoryMissing`."""
+        return ROOT if step.parent_id == ROOT_ID else self._known(step.parent_id).position
+
     def turns_since(self, step: Step) -> Iterator[tuple[Turn, int]]:
         """The turns that a revert to before a `step` on the path takes back, newest first.
 
         Each with how many of its steps: of one that is cut in the middle, those after the cut.
+        Raises `HistoryPurged` where one of them was purged, `HistoryMissing`.
         """
         tip = self.head
-        while tip.seq >= step.seq:
+        while True:
             turn = self.turns[self._known(tip.step_id).turn_id]
             lowest = max(turn.first.seq, step.seq)
             yield turn, tip.seq - lowest + 1
-            tip = self._parent(self._known(turn.first.step_id))
+            if lowest == step.seq:
+                return
+            tip = self.parent(self._known(turn.first.step_id))
 
     def edits_since(self, step: Step) -> list[Turn]:
         """The people's edits among `turns_since`, oldest first."""
@@ -402,10 +410,6 @@ class Tree:
         return HistoryMissing(
             "Records of this conversation are missing from the database, or damaged", step=step_id
         )
-
-    def _parent(self, step: Step) -> Position:
-        """Where the step before this one is. Raises `HistoryPurged`, `HistoryMissing`."""
-        return ROOT if step.parent_id == ROOT_ID else self._known(step.parent_id).position
 
     def tip(self, step_id: str) -> str:
         """The end of the newest line that goes through `step_id`. Raises `HistoryMissing`."""
@@ -505,7 +509,7 @@ class Tree:
         does; the old line stays as a branch (protocol.md, rules of HEAD).
         """
         self._refuse_while_busy("Cannot revert while the agent is busy")
-        before = self._parent(step)
+        before = self.parent(step)
         return (
             *self._clear_redo(),
             HeadMoved(before, step.before, Cause.REVERT),
@@ -667,8 +671,9 @@ class Tree:
         branch = branch_off(self.branches, head, branch_id=ids.branch, session_id=self.session_id)
         if branch.segment_count > self.limits.max_branch_segments:
             raise BranchLimit(
-                f"This conversation has parted {self.limits.max_branch_segments} times on the way "
-                "here, its limit (`max_branch_segments`); go on in a new session"
+                "This conversation has parted "
+                f"{counted(self.limits.max_branch_segments, 'time')} on the way here, its limit "
+                "(`max_branch_segments`); go on in a new session"
             )
         return (BranchStarted(branch), TurnStarted(turn))
 
@@ -683,5 +688,5 @@ class Tree:
     def _back_before(self, step: Step) -> tuple[Event, ...]:
         return (
             RedoPushed(self.head),
-            HeadMoved(self._parent(step), step.before, Cause.REVERT),
+            HeadMoved(self.parent(step), step.before, Cause.REVERT),
         )

@@ -29,6 +29,11 @@ def pointer(path: Path) -> str:
     return shown("".join(f"/{step}" for step in steps), limit=300)
 
 
+def counted(number: int, one: str) -> str:
+    """So many of them, in words: `one` is the word for one, whose plural takes an `s`."""
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
+
+
 def shown(text: str, *, limit: int = 80) -> str:
     """A stranger's text, fit to stand in a message: bounded, and nothing unprintable in it."""
     if len(text) > limit:

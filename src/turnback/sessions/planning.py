@@ -32,6 +32,7 @@ from turnback.core.tree import (
     NewIds,
     State,
 )
+from turnback.core.values import counted
 from turnback.sessions import payloads
 from turnback.sessions.commands import (
     Approve,
@@ -151,14 +152,14 @@ class Planner:
         limit = self._settings.max_prompt_bytes
         if len(command.content.encode()) > limit:
             raise TooLarge(
-                f"A prompt may have {limit} bytes (`max_prompt_bytes`)",
+                f"A prompt may have {counted(limit, 'byte')} (`max_prompt_bytes`)",
                 limit="max_prompt_bytes",
                 value=limit,
             )
         most = self._settings.max_prompt_attachments
         if len(command.attachment_ids) > most:
             raise TooLarge(
-                f"A prompt may name {most} files (`max_prompt_attachments`)",
+                f"A prompt may name {counted(most, 'file')} (`max_prompt_attachments`)",
                 limit="max_prompt_attachments",
                 value=most,
             )

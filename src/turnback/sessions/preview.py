@@ -63,13 +63,14 @@ async def preview(
     """What `principal`'s revert of this turn, or of this step, would take back.
 
     Refuses as the revert would (`UnknownTurn`, `UnknownStep`, `NotOnPath`, `Archived`,
-    `SnapshotMissing`), but for `Busy`, which it says.
+    `HistoryPurged`, `SnapshotMissing`), but for `Busy`, which it says.
     """
     tree = memory.tree
     if memory.row.archived_at is not None:
         raise Archived("The session is archived; unarchive it to go on")
     first = tree.turn_on_path(turn_id) if turn_id is not None else tree.step_on_path(step_id or "")
-    head_id, here, most = tree.head.step_id, memory.workflow, settings.preview_turns
+    head_id, target_head_id = tree.head.step_id, tree.parent(first).step_id
+    here, most = memory.workflow, settings.preview_turns
     turns = list(tree.turns_since(first))[::-1]
     edits, crossed = tree.edits_since(first), tree.crossed(first, by=principal.id)
     busy = tree.state is not State.AVAILABLE
@@ -83,7 +84,7 @@ async def preview(
         conflicts = error.data.get("conflicts", [])
     return Preview(
         head_id=head_id,
-        target_head_id=first.parent_id,
+        target_head_id=target_head_id,
         busy=busy,
         turns=await described(memory, turns[-most:]),
         turn_count=len(turns),

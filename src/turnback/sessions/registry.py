@@ -27,6 +27,7 @@ from turnback.core.errors import (
     TurnbackError,
 )
 from turnback.core.principal import LOCAL, Principal, service_of
+from turnback.core.values import counted
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, NOT_ALLOWED, RESTORED, SIGNED_OUT
 from turnback.sessions.commands import Asked, Expire
@@ -227,7 +228,7 @@ class Sessions:
             await self._evict(older_than=GRACE)
         if self._full:
             raise QueueFull(
-                f"{self.settings.max_live_sessions} sessions are live, the limit "
+                f"{counted(self.settings.max_live_sessions, 'session')} may be live at once "
                 "(`max_live_sessions`); try again in a moment"
             )
         self._loading += 1

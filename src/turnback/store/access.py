@@ -163,6 +163,21 @@ class Access:
                 f"You may not do this with the session: it needs the right `{right}`", right=right
             )
 
+    async def require_own_run(self, principal: Principal, source: SessionKey) -> None:
+        """Raise `NotAllowed` where the principal may not run what it forks from `source`.
+
+        That takes a role that makes sessions, or `run` on the source, which the fork takes over:
+        owning a fork gives no right (decision 0043). `Unauthenticated`.
+        """
+        if Right.RUN in await self.rights(principal, source):
+            return
+        if await self.role(principal) not in ROLES[ProjectRight.CREATE]:
+            raise NotAllowed(
+                "You may fork this session, and not send prompts in the fork: fork it without"
+                " `mode`, or ask for the role `editor` or the right `run`",
+                right=Right.RUN,
+            )
+
     async def role(self, principal: Principal) -> ProjectRole | None:
         """What the principal is in its project; None: a guest.
 

@@ -26,6 +26,7 @@ from turnback.core.errors import (
     TooLarge,
 )
 from turnback.core.principal import Principal
+from turnback.core.values import counted
 from turnback.failpoints import hit
 from turnback.store.attachment_sweep import AttachmentSweep
 from turnback.store.database import Database
@@ -307,13 +308,14 @@ def _refuse_full(row: asyncpg.Record, size: int, room: Room) -> None:
     files, bytes_ = room.max_session_attachments, room.max_session_attachment_bytes
     if row["files"] >= files:
         raise TooLarge(
-            f"A session may have {files} files of its own (`max_session_attachments`); remove some",
+            f"A session may have {counted(files, 'file')} of its own (`max_session_attachments`);"
+            " remove some",
             limit="max_session_attachments",
             value=files,
         )
     if row["bytes"] + size > bytes_:
         raise TooLarge(
-            f"The files of a session may have {bytes_} bytes together "
+            f"The files of a session may have {counted(bytes_, 'byte')} together "
             "(`max_session_attachment_bytes`); remove some",
             limit="max_session_attachment_bytes",
             value=bytes_,

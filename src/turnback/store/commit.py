@@ -150,7 +150,7 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
     head = (
         f"update sessions set {', '.join(s.sets)} where root_id = {s.root} and id = {s.session} "
         f"and deleted_at is null{_guard(s, commit)} "
-        "returning revision, state, fence, redo_top, head_seq, project_id"
+        "returning revision, state, fence, redo_top, head_seq, project_id, created_at"
     )
     parts = ", ".join([f"s as ({head})", *s.ctes])
     return f"with {parts} select revision, state, fence from s", s.args
@@ -225,7 +225,9 @@ def _change(s: _Statement, change: SessionChange) -> None:
     if change.grant is not None:
         _grant(s, change.grant)
     if change.pending is not None:
-        s.sets.append(f"pending_action = {s.arg(pending.to_row(change.pending), 'json')}")
+        # What is gone stays so: a run does not compare revisions, and a purge may have taken it.
+        again = s.arg(pending.to_row(change.pending), "json")
+        s.sets.append(f"pending_action = case when pending_action is not null then {again} end")
     if change.ends_pending:
         s.sets.append("pending_action = null")
     if change.deleted:
@@ -245,8 +247,8 @@ def _grant(s: _Statement, grant: Grant) -> None:
     s.add(
         "granted",
         "insert into session_grants (session_id, principal_id, project_id, root_id, rights, "
-        f"granted_by, created_at) select {s.session}, {to}, s.project_id, {s.root}, "
-        f"{s.arg(sorted(grant.rights), 'text[]')}, {s.who}, {s.now} from s "
+        f"granted_by, created_at, session_created_at) select {s.session}, {to}, s.project_id, "
+        f"{s.root}, {s.arg(sorted(grant.rights), 'text[]')}, {s.who}, {s.now}, s.created_at from s "
         "on conflict (session_id, principal_id) do update set rights = excluded.rights, "
         "granted_by = excluded.granted_by, created_at = excluded.created_at",
     )

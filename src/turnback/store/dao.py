@@ -33,7 +33,7 @@ from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import Purged, State, Step, Turn
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
-from turnback.store import approvals, forks, pending, prefixes, tree_rows
+from turnback.store import approvals, forks, newest, pending, prefixes, tree_rows
 from turnback.store import commit as commits
 from turnback.store.access import Access, caller, may_read
 from turnback.store.approvals import Approvals
@@ -53,7 +53,7 @@ from turnback.store.outbox import Notice, from_row
 from turnback.store.packing import pack, unpack
 from turnback.store.pins import ToolPins
 from turnback.store.purge import Erased, Purge
-from turnback.store.rows import Commit, Committed, Record, SessionKey, SessionRow
+from turnback.store.rows import Commit, Committed, ListPlace, Record, SessionKey, SessionRow
 from turnback.store.sealing import Sealer
 from turnback.store.spans import Spans
 from turnback.store.sweeper import Sweeper
@@ -91,14 +91,15 @@ _LISTED = f"""s.deleted_at is null and (s.archived_at is not null) = $4::boolean
     and ($5::text is null or s.name ilike $5::text)
     and (select {may_read("s", "c")} from caller c)"""
 
-_BEFORE = "coalesce($6::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')"
+_BEFORE = newest.below("$6", "$7")
 
-_PAGE = "order by id desc limit $7::bigint"
+_PAGE = "order by created_at desc, id desc limit $8::bigint"
 
 
 def _candidates(visibility: Visibility, if_: str, more: str = "true") -> str:
     return f"""(select s.* from sessions s where s.project_id = $3::text
-    and s.visibility = '{visibility}' and s.id < {_BEFORE} and (select {if_} from caller)
+    and s.visibility = '{visibility}' and (s.created_at, s.id) < {_BEFORE}
+    and (select {if_} from caller)
     and {more} and {_LISTED} {_PAGE})"""
 
 
@@ -116,8 +117,9 @@ union all
             from caller)
     offset 0) s
 where g.project_id = $3::text and g.principal_id = (select principal_id from caller)
-    and g.session_id < {_BEFORE} and (select role is distinct from 'owner' from caller)
-order by g.session_id desc limit $7::bigint)
+    and (g.session_created_at, g.session_id) < {_BEFORE}
+    and (select role is distinct from 'owner' from caller)
+order by g.session_created_at desc, g.session_id desc limit $8::bigint)
 ) found {_PAGE}"""
 """Four disjoint parts, each read from an index in the order of the list: what those with a role
 see, private ones of all for the project's owner and their own for the others, and what was granted.
@@ -354,6 +356,8 @@ class Dao:
         """
         try:
             source = await self.key(principal, asked.source_id, right=Right.FORK)
+            if asked.mode is not None:
+                await self.access.require_own_run(principal, source)
         except (SessionNotFound, NotAllowed):
             if (made := await self._forked(principal, asked)) is not None:
                 return made
@@ -411,15 +415,15 @@ class Dao:
         *,
         query: str | None,
         archived: bool,
-        before: str | None,
+        before: ListPlace | None,
         limit: int,
     ) -> list[SessionRow]:
-        """The newest `limit` sessions made before the session `before`, names holding `query`.
+        """The newest `limit` sessions below the place `before`, names holding `query`.
 
         Those that the principal may read; none where its credential has ended.
         """
         pattern = None if query is None else f"%{_escape_like(query)}%"
-        args = (*_who(principal), archived, pattern, before, limit)
+        args = (*_who(principal), archived, pattern, *newest.arguments(before), limit)
         rows = await self._db.run(lambda c: c.fetch(SESSIONS, *args))
         return [_session_row(row) for row in rows]
 

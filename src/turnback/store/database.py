@@ -216,11 +216,16 @@ class Database:
         self._room.release()
 
     async def run(self, act: Callable[[Connection], Awaitable[T]]) -> T:
-        """`act` on a connection; a read that met a dead pooled connection is tried once more."""
+        """`act` on a connection; what met a dead pooled connection is tried once more.
+
+        What the database has refused, or stopped for taking too long, is not.
+        """
         try:
             async with self.connection() as connection:
                 return await act(connection)
-        except DatabaseUnavailable:
+        except DatabaseUnavailable as error:
+            if not unreachable(error):
+                raise
             await asyncio.sleep(0)
             async with self.connection() as connection:
                 return await act(connection)

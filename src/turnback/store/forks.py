@@ -26,6 +26,7 @@ from turnback.core.errors import (
     TurnIncomplete,
 )
 from turnback.core.lineage import ROOT_ID, Boundary, Fork, Lineage, Position, Side
+from turnback.core.values import counted
 from turnback.store.attachments import INHERITED
 from turnback.store.ids import is_id
 
@@ -45,7 +46,7 @@ source as materialized (
         and (s.id = s.root_id or exists (select from session_lineage l
             where l.root_id = $1::uuid and l.session_id = $2::uuid)) {source_lock}),
 turn as (
-    select s.head_branch, s.head_seq, s.family_epoch, t.id as turn_id, t.kind, t.status,
+    select s.head_branch, s.head_seq, s.family_epoch, t.id as turn_id, t.kind,
         t.effective_index, t.first_branch, t.first_seq, t.last_seq,
         $5::text is distinct from 'before' as is_after
     from source s
@@ -89,8 +90,8 @@ judged as (
         f.family_epoch > 0 and (exists (select from segments g
             join branches b on b.root_id = $1::uuid and b.id = g.src
             join sessions s on s.root_id = $1::uuid and s.id = b.session_id
-            where s.purged_at is not null and (f.cut > g.lo and f.cut <= g.hi
-                or f.begins and f.first_seq > g.lo and f.first_seq <= g.hi
+            where s.purged_at is not null and (f.begins and (f.cut > g.lo and f.cut <= g.hi
+                    or f.first_seq > g.lo and f.first_seq <= g.hi)
                 or $4::uuid is null and f.head_seq > g.lo and f.head_seq <= g.hi))
             or f.turn_id is null and exists (select from segments g join purged_records p
                 on p.root_id = $1::uuid and p.branch_id = g.src and p.seq > g.lo and p.seq <= g.hi
@@ -101,6 +102,8 @@ judged as (
         from records where root_id = $1::uuid and branch_id = f.first_branch
         and seq = f.first_seq offset 0) p on true)"""
 """What a fork would leave, `judged`: one row, or none where the source is gone.
+
+`ends`: the turn has ended, or it would not know its last record, and its end is on the path.
 
 `is_purged`: its boundary is in a part that was purged. Without a family epoch nothing ever was. A
 boundary after such a part is as good as the source is: its fork inherits what is left.
@@ -113,7 +116,7 @@ FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key shar
 allowed as (
     select * from judged where (cut = 0 or cutoff_step is not null) and not is_purged
         and (turn_id is null or begins)
-        and (turn_id is null or not is_after or (ends and status not in ('running', 'waiting')))
+        and (turn_id is null or not is_after or ends)
         and depth <= $12::integer and ($13::integer is null or inherited = $13::integer)
         and ($6::text is null or kind = 'prompt' and (has_prompt or $7::text is not null))),
 directory as (
@@ -130,26 +133,28 @@ made as (
         s.model, a.cutoff_branch, a.cut, a.cutoff_step, coalesce(a.after_hash, s.initial_hash),
         s.initial_hash, s.run_settings, s.visibility,
         case when $6::text is not null then json_build_object('mode', $6::text,
-            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt)) end,
+            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt),
+            'quoted', $7::text is null) end,
         $11::timestamptz, $11::timestamptz
     from allowed a cross join source s cross join directory d),
 granted as (
     insert into session_grants (session_id, principal_id, project_id, root_id, rights, granted_by,
-        created_at)
-    select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz
+        created_at, session_created_at)
+    select d.id, g.principal_id, g.project_id, g.root_id, g.rights, g.granted_by, $11::timestamptz,
+        $11::timestamptz
     from directory d cross join session_grants g
     where g.session_id = $2::uuid and g.principal_id = $14::text),
 {INHERITED.format(now="$11::timestamptz")},
 inherits as (
-    insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint)
+    insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint, created_at)
 select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branch, a.cut,
     a.cutoff_step, a.depth, case when a.holder is null then '{{}}' else coalesce((
         select sources from session_lineage l
         where l.root_id = $1::uuid and l.session_id = a.holder), '{{}}') || a.holder end,
-    $9::text, $10::bytea
+    $9::text, $10::bytea, $11::timestamptz
 from allowed a cross join directory d
     returning {LINEAGE})
-select i.*, j.turn_id, j.kind, j.status, j.is_after, j.begins, j.ends, j.cut, j.inherited,
+select i.*, j.turn_id, j.kind, j.is_after, j.begins, j.ends, j.cut, j.inherited,
     j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole,
     exists (select from session_directory where id = $3::uuid) as is_taken
 from judged j left join inherits i on true
@@ -188,8 +193,8 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         return conflict()
     if row["would_be"] > max_depth:
         return DepthLimit(
-            f"A session may be a fork of a fork {max_depth} times (`max_fork_depth`); go on in a "
-            "new session",
+            f"A session may be a fork of a fork {counted(max_depth, 'time')} (`max_fork_depth`); "
+            "go on in a new session",
             limit="max_fork_depth",
             value=max_depth,
         )
@@ -198,8 +203,7 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         return purged
     if asked.boundary is not None and not row["begins"]:
         return _off_path()
-    unfinished = row["status"] in ("running", "waiting") or not row["ends"]
-    if row["turn_id"] is not None and row["is_after"] and unfinished:
+    if row["turn_id"] is not None and row["is_after"] and not row["ends"]:
         return TurnIncomplete(
             "The turn is not complete on this conversation's path; fork before it, or when it has "
             "ended"
@@ -213,8 +217,8 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
         )
     if asked.count not in (None, row["inherited"]):
         return CountMismatch(
-            f"The fork would inherit {row['inherited']} turns, not {asked.count}; look at the "
-            "conversation again",
+            f"The fork would inherit {counted(row['inherited'], 'turn')}, not {asked.count}; "
+            "look at the conversation again",
             inherited_turn_count=row["inherited"],
         )
     return None

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import asyncpg
 
-from turnback.core.errors import BadInput, UnknownKey
+from turnback.core.errors import BadInput, TooManyTickets, UnknownKey
 from turnback.core.principal import (
     LOCAL,
     Principal,
@@ -26,6 +26,7 @@ from turnback.core.principal import (
     Right,
     named,
 )
+from turnback.core.values import counted
 from turnback.store.access import LIVE, Access, ended
 from turnback.store.database import Database
 from turnback.store.ids import is_id, new_id
@@ -81,9 +82,16 @@ where s.hash = $1::bytea and s.expires_at > clock_timestamp()"""
 
 SIGN_OUT = "delete from sign_ins where hash = $1::bytea"
 
-MAKE_TICKET = """insert into tickets (hash, key_id, session_id, origin, expires_at)
-values ($1::bytea, $2::uuid, $3::uuid, $4::text,
-    clock_timestamp() + make_interval(secs => $5::float8))"""
+MAKE_TICKET = """with held as materialized (
+    select count(*) as tickets, min(expires_at) - clock_timestamp() as frees from tickets
+    where expires_at > clock_timestamp()
+        and (key_id = $2::uuid or $2::uuid is null and key_id is null)),
+made as (
+    insert into tickets (hash, key_id, session_id, origin, expires_at)
+    select $1::bytea, $2::uuid, $3::uuid, $4::text,
+        clock_timestamp() + make_interval(secs => $5::float8) from held where tickets < $6::bigint
+    returning 1)
+select exists (select from made) as made, extract(epoch from frees)::float8 as frees from held"""
 
 TAKE_TICKET = f"""with taken as (delete from tickets where hash = $1::bytea returning *)
 select k.id, k.principal_id, k.project_id from taken t
@@ -247,14 +255,27 @@ class Identities:
         await self._write(SIGN_OUT, _hash(secret))
 
     async def make_ticket(
-        self, principal: Principal, key: SessionKey, *, origin: str, seconds: float
+        self, principal: Principal, key: SessionKey, *, origin: str, seconds: float, most: int
     ) -> str:
         """A secret that lets this principal open one socket on this session, from this origin.
 
-        Raises `SessionNotFound`, `Unauthenticated`.
+        Raises `SessionNotFound`, `Unauthenticated`; `TooManyTickets` where its key has `most` that
+        are good and were not used.
         """
         await self._access.require(principal, key, Right.READ)
-        return await self._secret(MAKE_TICKET, principal.credential, key.id, origin, seconds)
+        secret = secrets.token_hex(32)
+        args = (principal.credential, key.id, origin, seconds, most)
+        row = await self._write(MAKE_TICKET, _hash(secret), *args)
+        assert row is not None, "it counts in any case"
+        if not row["made"]:
+            raise TooManyTickets(
+                f"{counted(most, 'ticket')} may wait to be used (`tickets_per_key`); use them, or "
+                "ask again when they have expired",
+                limit="tickets_per_key",
+                value=most,
+                retryAfterMs=max(0, round(row["frees"] * 1000)),
+            )
+        return secret
 
     async def take_ticket(self, secret: str, session_id: str, *, origin: str) -> Principal:
         """Who presents this ticket, which is used up by it. Raises `Unauthenticated`."""

@@ -29,6 +29,7 @@ T = TypeVar("T")
 OLDEST_POSTGRESQL = 16
 CONNECT_TIMEOUT = 10.0  # seconds
 LOCK_POLL = 0.1  # seconds
+LOCK_NOT_AVAILABLE = "55P03"
 SERVES = "may be served by code at migration "
 WHO_MAY_SERVE = "select obj_description('alembic_version'::regclass, 'pg_class')"
 NEW_EPOCH = "update installation set stream_epoch = gen_random_uuid() returning stream_epoch"
@@ -57,6 +58,12 @@ def migrate(url: str, *, timeout: float = 60.0) -> None:
         command.upgrade(config, "head")
     except (OSError, DBAPIError) as error:
         if isinstance(error, DBAPIError) and not error.connection_invalidated:
+            if getattr(error.orig, "sqlstate", None) == LOCK_NOT_AVAILABLE:
+                raise DatabaseUnavailable(
+                    "A table that is to be altered was in use all the time, by a transaction that"
+                    " has been open for long: nothing was changed by this migration; end that"
+                    " transaction, or wait for it, and run `turnback migrate` again"
+                ) from error
             raise
         raise unreachable(error) from error
 

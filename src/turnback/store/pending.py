@@ -21,6 +21,7 @@ def to_row(action: PendingAction) -> str:
         "mode": action.mode,
         "draft": action.draft,
         "turn_key": action.turn_key,
+        "quoted": action.is_quoted,
     }
     if action.claim is not None:
         members["claim"] = action.claim
@@ -37,5 +38,6 @@ def from_row(column: str | None) -> PendingAction | None:
         mode=PendingMode(members["mode"]),
         draft=members["draft"],
         turn_key=members["turn_key"],
+        is_quoted=members["quoted"],
         claim=None if claim is None else ActionClaim(**claim),
     )

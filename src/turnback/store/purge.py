@@ -31,11 +31,22 @@ LOCK_FAMILY = "select from families where root_id = $1::uuid for update"
 SESSION = """select deleted_at, purged_at, erased_at from sessions
 where root_id = $1::uuid and id = $2::uuid"""
 
-LOCK = """select id from sessions where root_id = $1::uuid and (id = $2::uuid or deleted_at is null
+_QUOTES = """pending_action ->> 'quoted' = 'true'
+    and id in (select l.session_id from turns t
+        join session_lineage l on l.root_id = $1::uuid and l.boundary_turn = t.id
+        where t.root_id = $1::uuid and t.session_id = $2::uuid)"""
+
+LOCK = f"""select id, deleted_at is null as lives from sessions
+where root_id = $1::uuid and (id = $2::uuid or deleted_at is null
     and id in (select session_id from session_lineage
-        where root_id = $1::uuid and $2::uuid = any(sources)))
+        where root_id = $1::uuid and $2::uuid = any(sources))
+    or {_QUOTES})
 order by id for update"""
-"""The session and the living ones that inherit of it, in the order in which all lock them."""
+"""The session, the living ones that inherit of it, and all that have a prompt of its waiting to be
+sent again; in the order in which all lock them."""
+
+UNQUOTE = f"update sessions set pending_action = null where root_id = $1::uuid and {_QUOTES}"
+"""A prompt of the session's that waits in a fork; it may inherit nothing else of it."""
 
 CLOSE = """with described as (
     update session_lineage set description = null
@@ -111,6 +122,13 @@ gone as (
 BRANCHES = f"select exists (select from branches where {_OF})"
 """Whether they ever had a record."""
 
+ANSWERS = """update idempotency_keys k set body = '{}' from families f
+where f.root_id = $1::uuid and k.project_id = f.project_id and k.status is not null
+    and (k.reserved_id = any($2::uuid[])
+        or split_part(k.location, '/', 3) = any($2::uuid[]::text[]))"""
+"""What was answered to who made the sessions and their files. The keys stay used: who asks again is
+told that there is no such session."""
+
 ERASED = """update sessions set erased_at = clock_timestamp()
 where root_id = $1::uuid and id = any($2::uuid[]) and erased_at is null"""
 
@@ -180,7 +198,8 @@ class Purge:
             hit("purge.close")
             if row["purged_at"] is not None:
                 return []
-            descendants = [row["id"] for row in rows if row["id"] != key.id]
+            descendants = [row["id"] for row in rows if row["id"] != key.id and row["lives"]]
+            await connection.execute(UNQUOTE, key.root_id, key.id)
             await connection.execute(CLOSE, key.root_id, [key.id])
             await connection.execute(RAISE_EPOCH, key.root_id)
             await connection.execute(COUNT_ON, key.root_id, descendants)
@@ -190,6 +209,8 @@ class Purge:
     async def erase(self, root_id: str, ids: Sequence[str], *, batch: int) -> Erased:
         """Remove what these closed sessions have said. Raises `DatabaseUnavailable`."""
         counts: dict[str, int] = {}
+        async with self._db.connection(writes=True) as connection:
+            await connection.execute(ANSWERS, root_id, ids)
         for stage, text in STAGES.items():
             counts[stage] = await self.in_batches(text, root_id, ids, batch, at=stage)
         async with self._db.connection() as connection:

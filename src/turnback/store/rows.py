@@ -24,6 +24,17 @@ class SessionKey:
 
 
 @dataclass(frozen=True, slots=True)
+class ListPlace:
+    """A session's place in a list that is newest first; of equal times, by its id.
+
+    A fork's id may be one that its client chose, and says nothing of when it was made.
+    """
+
+    created_at: datetime
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class SessionRow:
     """A session as listed."""
 
@@ -46,6 +57,11 @@ class SessionRow:
     settings: RunSettings
     visibility: Visibility
     pending: PendingAction | None = None
+
+    @property
+    def place(self) -> ListPlace:
+        """Where it is in a list."""
+        return ListPlace(self.created_at, self.key.id)
 
 
 @dataclass(frozen=True, slots=True)

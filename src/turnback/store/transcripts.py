@@ -16,6 +16,7 @@ import asyncpg
 from turnback.core.errors import BadCursor, HistoryMissing, HistoryPurged, SessionNotFound
 from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.principal import Principal
+from turnback.core.values import counted
 from turnback.store.database import Connection, Database
 from turnback.store.rows import SessionKey
 from turnback.store.segments import segments
@@ -232,8 +233,8 @@ class Transcripts:
         count = row["count"] if row["is_held"] else len(ids)
         if count != until - after:
             raise HistoryMissing(
-                f"{until - after - count} records of this transcript are missing from the "
-                "database; nothing of it is shown rather than a part",
+                f"The database lacks {counted(until - after - count, 'record')} of this transcript;"
+                " nothing of it is shown rather than a part",
                 after=after,
                 until=until,
             )

@@ -44,7 +44,14 @@ export function Palette({
     return grouped;
   }, [types, query]);
 
+  // Who types faster than the types come has their Enter kept for the first that is found.
+  const [entered, setEntered] = useState(false);
   const best = groups.values().next().value?.[0];
+  useEffect(() => {
+    if (!entered || types === null) return;
+    setEntered(false);
+    if (best) onAdd(best);
+  }, [entered, types, best, onAdd]);
   return (
     <div
       className="palette floating"
@@ -67,9 +74,12 @@ export function Palette({
             placeholder="Find an operator"
             aria-label="Find an operator"
             value={query}
-            onChange={(event) => setQuery(event.currentTarget.value)}
+            onChange={(event) => {
+              setQuery(event.currentTarget.value);
+              setEntered(false);
+            }}
             onKeyDown={(event) => {
-              if (event.key === "Enter" && best) onAdd(best);
+              if (event.key === "Enter") setEntered(true);
             }}
           />
         </label>

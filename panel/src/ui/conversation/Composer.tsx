@@ -1,6 +1,6 @@
 // Where a message is written, and files are put to it. While the agent works, its button stops it.
 
-import { useLayoutEffect, type RefObject } from "react";
+import { useLayoutEffect, useState, type RefObject } from "react";
 
 import { uploadObstacle, type FileLimits } from "../../client/uploads";
 import { fileSize } from "../../client/words";
@@ -52,6 +52,9 @@ export function Composer({
     blocked ??
     (draft.trim() === "" ? "Write a message first" : null) ??
     uploadObstacle(files.list);
+  // What was to be sent and could not: why not is said until it is changed, or can be.
+  const [refused, setRefused] = useState("");
+  const unsent = refused !== "" && refused === draft && reason !== null;
   return (
     <form
       className="composer"
@@ -83,20 +86,28 @@ export function Composer({
           if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
           event.preventDefault();
           if (reason === null) onSend();
+          setRefused(reason === null ? "" : draft);
         }}
       />
       <div className="composer-foot">
-        <span className="hint">
-          {blocked !== null && !generating ? (
-            `${blocked}.`
-          ) : generating ? (
-            <>
-              <kbd>Esc</kbd> stops
-            </>
-          ) : (
-            <>
-              <kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> begins a line
-            </>
+        <span>
+          <span role="status">
+            {unsent && `Not sent: ${reason.charAt(0).toLowerCase()}${reason.slice(1)}.`}
+          </span>
+          {!unsent && (
+            <span className="hint">
+              {generating ? (
+                <>
+                  <kbd>Esc</kbd> stops
+                </>
+              ) : blocked !== null ? (
+                `${blocked}.`
+              ) : (
+                <>
+                  <kbd>Enter</kbd> sends, <kbd>Shift</kbd> <kbd>Enter</kbd> begins a line
+                </>
+              )}
+            </span>
           )}
         </span>
         <span className="composer-buttons">

@@ -25,6 +25,7 @@ export function Conversation({
   sent,
   blocked,
   forkBlocked,
+  writable,
   inherited,
   actions,
   onOlder,
@@ -41,6 +42,7 @@ export function Conversation({
   blocked: string | null;
   /** Why a turn cannot be forked from. */
   forkBlocked: (turn: Turn) => string | null;
+  writable: boolean;
   /** The last step that a fork inherited, and what its parent is called; null where it is none. */
   inherited: { cutoffId: string; from: string } | null;
   actions: TurnActions;
@@ -171,6 +173,7 @@ export function Conversation({
                   forks={forks}
                   blocked={blocked}
                   forkBlocked={forkBlocked(turn)}
+                  writable={writable}
                   running={turn === runningTurn && working}
                   going={going.has(turn.id)}
                   actions={held}

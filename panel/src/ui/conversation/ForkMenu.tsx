@@ -4,7 +4,8 @@
 import type { ForkRequest } from "../../client/forks";
 import type { Turn } from "../../client/paths";
 import { promptText } from "../../client/paths";
-import { firstWords } from "../../client/words";
+import { counted, firstWords } from "../../client/words";
+import { useCaller, writesInForks } from "../account/useCaller";
 import { Menu, type MenuItem } from "../common/Menu";
 import { ForkIcon, PencilIcon, RedoIcon } from "../icons";
 
@@ -12,15 +13,23 @@ export function ForkMenu({
   turn,
   running,
   blocked,
+  writable,
   onFork,
 }: {
   turn: Turn;
   running: boolean;
   /** Why this turn cannot be forked from at all. */
   blocked: string | null;
+  /** The reader may write in this session, and so in what it forks from it. */
+  writable: boolean;
   onFork: (request: ForkRequest) => void;
 }) {
+  const sends = writesInForks(useCaller()) || writable;
+  const unsendable = blocked ?? (sends ? null : "You may fork, not write in the fork");
   const words = firstWords(promptText(turn));
+  // A fork reads the files of what it inherits, and this message is not among it.
+  const files = turn.prompt?.attachments?.length ?? 0;
+  const without = files === 0 ? "" : `; without its ${counted(files, "file")}, to be attached again`;
   const at = (position: "before" | "after") => ({ turn_id: turn.id, position });
   const items: MenuItem[] = [
     {
@@ -42,16 +51,16 @@ export function ForkMenu({
     items.push(
       {
         label: "Edit in a fork",
-        detail: "Fork before it, with its message to be changed",
+        detail: `Fork before it, with its message to be changed${without}`,
         icon: <PencilIcon />,
-        blocked,
+        blocked: unsendable,
         onSelect: () => onFork({ boundary: at("before"), mode: "edit" }),
       },
       {
         label: "Run again in a fork",
-        detail: "Fork before it, with its message to be sent again",
+        detail: `Fork before it, with its message to be sent again${without}`,
         icon: <RedoIcon />,
-        blocked,
+        blocked: unsendable,
         onSelect: () => onFork({ boundary: at("before"), mode: "rerun" }),
       },
     );

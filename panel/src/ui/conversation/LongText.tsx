@@ -3,18 +3,28 @@
 import { useState } from "react";
 
 import { inBytes } from "../../client/words";
+import { inline } from "./Prose";
 
 /** Characters shown of a longer text. */
 const SHOWN = 1_500;
 
-export function LongText({ text, className }: { text: string; className: string }) {
+export function LongText({
+  text,
+  className,
+  marked,
+}: {
+  text: string;
+  className: string;
+  /** Its marks are ours, and are drawn; a person's own words stay as they are. */
+  marked: boolean;
+}) {
   const [whole, setWhole] = useState(false);
   const long = text.length > SHOWN + SHOWN / 4;
   return (
     <div className={className} dir="auto">
       {long && !whole && `${text.slice(0, SHOWN)}…`}
       {long && whole && pieces(text).map((piece, index) => <span key={index}>{piece}</span>)}
-      {!long && text}
+      {!long && (marked ? inline(text) : text)}
       {long && (
         <button
           type="button"

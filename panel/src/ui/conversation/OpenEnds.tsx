@@ -3,6 +3,7 @@
 import type { Fork } from "../../client/paths";
 import { SwitchIcon } from "../icons";
 import { firstWords } from "../../client/words";
+import { lineDetail } from "./BranchPicker";
 
 export function OpenEnds({
   fork,
@@ -31,6 +32,7 @@ export function OpenEnds({
             >
               {firstWords(line.content)}
             </button>
+            <span className="made">{lineDetail(line)}</span>
           </li>
         ))}
       </ul>

@@ -16,6 +16,11 @@ export function PendingDock({ pending }: { pending: Pending }) {
             Another page is at the message that this fork was made for, {words}. It comes here when
             that page has left it.
           </>
+        ) : place === "left" ? (
+          <>
+            The page that was at the message that this fork was made for, {words}, has left it. It
+            comes here in a moment, unless that page comes back.
+          </>
         ) : inComposer ? (
           action.mode === "edit" ? (
             "This is the message that the fork was made for: change it, and send it."

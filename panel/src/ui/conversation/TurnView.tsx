@@ -37,6 +37,7 @@ export const TurnView = memo(function TurnView({
   forks,
   blocked,
   forkBlocked,
+  writable,
   running,
   going,
   actions,
@@ -48,6 +49,8 @@ export const TurnView = memo(function TurnView({
   blocked: string | null;
   /** Why it cannot be forked from, whatever can be done with it otherwise. */
   forkBlocked: string | null;
+  /** The reader may write in this session. */
+  writable: boolean;
   running: boolean;
   /** It would go with the revert that is looked at. */
   going: boolean;
@@ -105,7 +108,7 @@ export const TurnView = memo(function TurnView({
       <div className="turn-head">
         <span className="station" aria-hidden="true" />
         {edit && <PencilIcon />}
-        <LongText className="turn-prompt" text={promptText(turn)} />
+        <LongText className="turn-prompt" text={promptText(turn)} marked={edit} />
         {prompt && (
           <time dateTime={new Date(prompt.timestamp).toISOString()} title={full(prompt.timestamp)}>
             {clock(prompt.timestamp)}
@@ -134,7 +137,13 @@ export const TurnView = memo(function TurnView({
           <RevertIcon />
           <span>{label}</span>
         </Action>
-        <ForkMenu turn={turn} running={running} blocked={forkBlocked} onFork={actions.fork} />
+        <ForkMenu
+          turn={turn}
+          running={running}
+          blocked={forkBlocked}
+          writable={writable}
+          onFork={actions.fork}
+        />
         <Menu
           label={`More for “${words}”`}
           className="button icon-only quiet small"

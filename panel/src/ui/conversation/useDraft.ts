@@ -27,6 +27,8 @@ export interface Draft {
   set: (text: string) => void;
   /** Empties the field and keeps what was in it until the server has it; whether it was taken. */
   send: (send: (content: string) => Promise<boolean>) => Promise<boolean>;
+  /** Whether something has been sent that the server has not answered. */
+  sending: () => boolean;
 }
 
 /** `newest` is the newest prompt of the conversation, null until it is known. */
@@ -35,6 +37,7 @@ export function useDraft(id: string, newest: string | null): Draft {
   const sentKey = `turnback.sent.${id}`;
   const [text, setText] = useState(() => read(draftKey));
   const current = useRef(text);
+  const underway = useRef(0);
 
   const set = useCallback(
     (next: string) => {
@@ -60,7 +63,9 @@ export function useDraft(id: string, newest: string | null): Draft {
       const content = current.current.trim();
       set("");
       write(sentKey, content);
+      underway.current += 1;
       const taken = await deliver(content);
+      underway.current -= 1;
       write(sentKey, "");
       // What was not taken goes back, before whatever has been written meanwhile.
       if (!taken) set([content, current.current].filter((part) => part !== "").join("\n"));
@@ -69,5 +74,6 @@ export function useDraft(id: string, newest: string | null): Draft {
     [sentKey, set],
   );
   const now = useCallback(() => current.current, []);
-  return { text, now, set, send };
+  const sending = useCallback(() => underway.current > 0, []);
+  return { text, now, set, send, sending };
 }

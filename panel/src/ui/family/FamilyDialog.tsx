@@ -4,10 +4,13 @@ import { useEffect, useMemo, useRef, useState, type KeyboardEvent } from "react"
 
 import { familyFrom, rowsOf, withForks, type Family, type Row } from "../../client/family";
 import { familyOf } from "../../client/forks";
+import { timeOf } from "../../client/paths";
 import type { Problem } from "../../client/rest";
+import { repeated } from "../../client/words";
 import { Dialog } from "../common/Dialog";
 import { DownIcon } from "../icons";
 import { navigate, sessionPath } from "../router";
+import { full } from "../time";
 
 export function FamilyDialog({
   id,
@@ -97,6 +100,10 @@ function Tree({
   /** Which line is to have the focus when more have come. */
   const landing = useRef<number | null>(null);
   const rows = useMemo(() => rowsOf(family, open), [family, open]);
+  const twins = useMemo(
+    () => repeated([...family.members.values()].map((one) => one.name)),
+    [family],
+  );
   const present = rows.some((row) => keyOf(row) === stop) ? stop : `session ${family.id}`;
 
   const focus = (row: Row | undefined) => {
@@ -200,6 +207,9 @@ function Tree({
               <>
                 <span className="station" aria-hidden="true" />
                 <bdi className="family-name">{member?.name}</bdi>
+                {member && twins.has(member.name) && (
+                  <span className="made">made {full(timeOf(member.id))}</span>
+                )}
                 {self && <span className="tag">This one</span>}
                 {member?.archived && <span className="tag">Archived</span>}
               </>

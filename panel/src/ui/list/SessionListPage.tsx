@@ -10,6 +10,7 @@ import {
   type Problem,
 } from "../../client/rest";
 import type { SessionInfo } from "../../client/types";
+import { repeated } from "../../client/words";
 import { AccountMenu } from "../account/AccountMenu";
 import { createObstacle, useCaller } from "../account/useCaller";
 import { Action } from "../common/Action";
@@ -48,6 +49,8 @@ export function SessionListPage() {
   const list = useRef<HTMLUListElement>(null);
   // Answers come in any order; only the newest question's counts.
   const asked = useRef(0);
+  /** What is loaded next is what a change has left. */
+  const changed = useRef(false);
 
   const load = useCallback(async () => {
     const turn = ++asked.current;
@@ -115,16 +118,20 @@ export function SessionListPage() {
     } catch (error) {
       fail(error);
     }
+    changed.current = true;
     await load();
-    // A row that has gone takes the focus with it.
-    requestAnimationFrame(() => {
-      if (document.activeElement === document.body) heading.current?.focus();
-    });
   };
+  // A row that has gone takes the focus with it.
+  useEffect(() => {
+    if (!changed.current) return;
+    changed.current = false;
+    if (document.activeElement === document.body) heading.current?.focus();
+  }, [loaded]);
 
   const caller = useCaller();
   const cannotCreate = createObstacle(caller) ?? (busy ? "It is being made" : null);
   const sessions = loaded?.sessions ?? [];
+  const twins = repeated(sessions.map((session) => session.name));
   const nothing = loaded !== null && sessions.length === 0;
   return (
     <div
@@ -239,6 +246,7 @@ export function SessionListPage() {
               <SessionRow
                 key={session.id}
                 session={session}
+                hasTwin={twins.has(session.name)}
                 onRename={(name) =>
                   void change(() => patchSession(session.id, { name }), `Renamed to “${name}”.`)
                 }
@@ -278,8 +286,8 @@ export function SessionListPage() {
       {deleting && (
         <Dialog title={`Delete “${deleting.name}”?`} onClose={() => setDeleting(null)}>
           <p>
-            The conversation and its workflow disappear from here for good. To keep them out of the
-            way instead, archive the session.
+            The conversation and its workflow disappear from here for good. Sessions that were forked
+            from it stay, with what they inherited. To keep it out of the way instead, archive it.
           </p>
           <div className="actions">
             <button type="button" className="button" onClick={() => setDeleting(null)}>

@@ -9,16 +9,19 @@ import { PageLink } from "../common/PageLink";
 import { ArchiveIcon, FamilyIcon, PencilIcon, TrashIcon } from "../icons";
 import { sessionPath } from "../router";
 import { READ_ONLY } from "../session/obstacle";
-import { ago } from "../time";
+import { ago, full } from "../time";
 
 export function SessionRow({
   session,
+  hasTwin,
   onRename,
   onArchive,
   onFamily,
   onDelete,
 }: {
   session: SessionInfo;
+  /** Another one of the list has the same name. */
+  hasTwin: boolean;
   onRename: (name: string) => void;
   onArchive: () => void;
   onFamily: () => void;
@@ -28,6 +31,7 @@ export function SessionRow({
   const { rights } = session;
   const cannotChange = rights.includes("run") ? null : READ_ONLY;
   const path = sessionPath(session.id);
+  const made = hasTwin ? `made ${full(Date.parse(session.created_at))}` : null;
   const updated = new Date(session.updated_at);
   const working = session.state === "GENERATING" || session.state === "STOPPING";
   return (
@@ -44,7 +48,13 @@ export function SessionRow({
       ) : (
         <PageLink className="session-link" to={path}>
           {session.name}
+          {made !== null && <span className="sr-only"> {made}</span>}
         </PageLink>
+      )}
+      {made !== null && (
+        <span className="made" aria-hidden="true">
+          {made}
+        </span>
       )}
       {session.visibility === "private" && <span className="tag">Private</span>}
       {working && <span className="tag">Working</span>}
@@ -53,7 +63,7 @@ export function SessionRow({
         {ago(updated, new Date())}
       </time>
       <Menu
-        label={`More for ${session.name}`}
+        label={`More for ${session.name}${made === null ? "" : `, ${made}`}`}
         items={[
           {
             label: "Rename",

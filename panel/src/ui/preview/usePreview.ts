@@ -37,6 +37,8 @@ export interface PreviewState {
   fits: boolean;
   open: (target: Target) => void;
   close: () => void;
+  /** It has been agreed to, and is on its way. */
+  agreed: boolean;
   /** Whether what is looked at has been agreed to and is on its way: HEAD then moves by it. */
   setAgreed: (agreed: boolean) => void;
 }
@@ -112,5 +114,5 @@ export function usePreview(
     setAgreed(false);
   }, []);
   const fits = looked?.preview.head_id === headId;
-  return { target, looked, fits, open, close, setAgreed };
+  return { target, looked, fits, open, close, agreed, setAgreed };
 }

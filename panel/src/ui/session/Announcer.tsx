@@ -64,7 +64,7 @@ function ofMove({ lastMove, canRedo }: SessionState, turns: readonly Turn[]): st
         last?.prompt ? firstWords(last.prompt.content) : "not loaded"
       }”.`;
     case "edit":
-      return last?.prompt ? `${last.prompt.content}.` : "The canvas was edited.";
+      return last?.prompt ? `${firstWords(last.prompt.content, READ_OUT)}.` : "The canvas was edited.";
     case undefined:
       return "";
   }

@@ -2,13 +2,10 @@
 
 import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
-import { parseJson } from "../../client/json";
-import type { Move } from "../../client/ownEdits";
 import {
   forksOf,
   isWhole,
   neighbourLine,
-  turnsOf,
   visiblePath,
   type Fork,
   type Turn,
@@ -16,7 +13,7 @@ import {
 import { patchSession, workflowText } from "../../client/rest";
 import { uploadObstacle } from "../../client/uploads";
 import { seedFor } from "../../client/seed";
-import type { Edit, Workflow } from "../../client/types";
+import type { Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
 import { Boundary } from "../common/Boundary";
 import { NotFoundPage } from "../common/NotFoundPage";
@@ -24,26 +21,23 @@ import { SkipLinks } from "../common/SkipLinks";
 import { useToasts } from "../common/Toasts";
 import { Composer } from "../conversation/Composer";
 import { Conversation } from "../conversation/Conversation";
-import { PendingDock } from "../conversation/PendingDock";
 import { ReadOnlyNote } from "../conversation/ReadOnlyNote";
-import { RedoDock } from "../conversation/RedoDock";
 import { useDraft } from "../conversation/useDraft";
 import { useDropping } from "../conversation/useDropping";
 import { FilesContext, useGoneFiles } from "../conversation/useFiles";
-import { FamilyDialog } from "../family/FamilyDialog";
-import { download, readWorkflowFile } from "../files";
-import { RevertPreview } from "../preview/RevertPreview";
+import { download } from "../files";
 import { usePreview } from "../preview/usePreview";
 import { navigate, sessionPath } from "../router";
-import { ShareDialog } from "../sharing/ShareDialog";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
-import { EarlierBar } from "./EarlierBar";
+import { Dock } from "./Dock";
 import { forkObstacle, obstacle } from "./obstacle";
 import { OriginLine } from "./OriginLine";
-import { ShortcutSheet } from "./ShortcutSheet";
+import { Sheets, type Sheet } from "./Sheets";
 import { StatusLine } from "./StatusLine";
 import { TopBar } from "./TopBar";
+import { useAttempt } from "./useAttempt";
+import { useCanvasEdits } from "./useCanvasEdits";
 import { useEarlier } from "./useEarlier";
 import { useFork } from "./useFork";
 import { useOrigin } from "./useOrigin";
@@ -52,6 +46,7 @@ import { useSession } from "./useSession";
 import { usePending } from "./usePending";
 import { useShortcuts } from "./useShortcuts";
 import { useTurnMoves } from "./useTurnMoves";
+import { newestPrompt, NO_STEPS, useTurns } from "./useTurns";
 import { useUploads } from "./useUploads";
 
 const NONE: ReadonlySet<string> = new Set();
@@ -59,10 +54,12 @@ const NOTHING: Workflow = {};
 
 export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const { fail } = useToasts();
+  const attempt = useAttempt();
   const [session, view] = useSession(id);
+  const edits = useCanvasEdits(session, attempt);
   const { state, connection } = view;
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
-  const [sheet, setSheet] = useState<"help" | "share" | "family" | null>(null);
+  const [sheet, setSheet] = useState<Sheet | null>(null);
   const [sent, setSent] = useState(0);
   const [shown, setShown] = useState<{ id: string } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
@@ -108,6 +105,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
       : looking
         ? "A revert is being looked at"
         : cannot;
+  // A message waits for the move that it follows.
+  const cannotSend = blocked === cannot ? obstacle({ ...view, moving: false }, rights) : blocked;
 
   // What was pressed to make the fork is gone with the page that it was on.
   useEffect(() => {
@@ -123,21 +122,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     if (at !== null || state.archived) preview.close();
   }, [at, state.archived, preview.close]);
 
-  const attempt = useCallback(
-    async (act: () => Promise<unknown>): Promise<boolean> => {
-      try {
-        await act();
-        return true;
-      } catch (problem) {
-        fail(problem);
-        return false;
-      }
-    },
-    [fail],
-  );
-
   const send = () => {
-    if (draft.text.trim() === "" || blocked !== null || uploadObstacle(files.list)) return;
+    if (draft.text.trim() === "" || cannotSend !== null || uploadObstacle(files.list)) return;
     setSent((count) => count + 1);
     const named = files.list.flatMap(({ id }) => id ?? []);
     void draft
@@ -150,31 +136,17 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const stop = useCallback(() => void attempt(() => session.stop()), [attempt, session]);
   const back = () => {
     navigate(sessionPath(id));
-    requestAnimationFrame(() => composer.current?.focus({ preventScroll: true }));
+    moves.focusComposer();
   };
   const checkoutEarlier = () =>
     void attempt(() => session.checkout(at ?? "")).then((done) => {
       if (done) back();
     });
 
-  const edit = useCallback(
-    (edits: Edit[], inverse?: Edit[]) => void attempt(() => session.edit(edits, inverse)),
-    [attempt, session],
-  );
-  const move = useCallback((things: Move[]) => session.moveThings(things), [session]);
-  const undoEdit = useCallback(() => void attempt(() => session.undoEdit()), [attempt, session]);
-  const redoEdit = useCallback(() => void attempt(() => session.redoEdit()), [attempt, session]);
-  const openFile = useCallback(
-    (file: File) =>
-      void attempt(async () => {
-        const { text } = await readWorkflowFile(file);
-        await session.edit([{ op: "replaceWorkflow", workflow: parseJson(text) as Workflow }]);
-      }),
-    [attempt, session],
-  );
   const save = () => void attempt(async () => download(state.name, await workflowText(id)));
 
   useShortcuts({
+    moving: view.moving || preview.agreed,
     help: () => setSheet("help"),
     escape: sheet !== null ? null : at !== null ? back : generating ? stop : null,
     write: () => composer.current?.focus(),
@@ -247,6 +219,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
         onRename={(name) => void attempt(() => patchSession(id, { name }))}
         renamable={mayRun}
         onSave={save}
+        onSettings={() => setSheet("settings")}
         onShare={() => setSheet("share")}
         onFamily={() => setSheet("family")}
         onHelp={() => setSheet("help")}
@@ -278,11 +251,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
             canRedo={view.canRedoEdit}
             marks={seen?.marks ?? null}
             shown={shown}
-            onEdit={edit}
-            onMove={move}
-            onUndo={undoEdit}
-            onRedo={redoEdit}
-            onOpenFile={openFile}
+            {...edits}
           />
         </Boundary>
         <section
@@ -306,6 +275,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
               sent={sent}
               blocked={blocked}
               forkBlocked={forkBlocked}
+              writable={mayRun}
               inherited={inherited}
               actions={moves.actions}
               onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
@@ -320,28 +290,18 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
             />
           </FilesContext>
           <div className="composing">
-            {look !== null ? (
-              <EarlierBar look={look} blocked={cannot} onBack={back} onCheckout={checkoutEarlier} />
-            ) : preview.target !== null ? (
-              <RevertPreview
-                target={preview.target}
-                looked={preview.looked}
-                blocked={cannot ?? (preview.fits ? null : "It is being looked at anew")}
-                onShow={(nodeId) => setShown({ id: nodeId })}
-                onRevert={(agreed) => preview.target && moves.agree(preview.target, agreed)}
-                onClose={preview.close}
-              />
-            ) : pending !== null && !state.canRedo ? (
-              <PendingDock pending={pending} />
-            ) : (
-              <RedoDock
-                state={state}
-                blocked={blocked}
-                kept={moves.kept}
-                onRedo={moves.redo}
-                onKept={moves.addKept}
-              />
-            )}
+            <Dock
+              state={state}
+              look={look}
+              preview={preview}
+              pending={pending}
+              moves={moves}
+              cannot={cannot}
+              blocked={blocked}
+              onBack={back}
+              onCheckout={checkoutEarlier}
+              onShow={(nodeId) => setShown({ id: nodeId })}
+            />
             {look === null && !mayRun && <ReadOnlyNote mayFork={rights?.has("fork") ?? false} />}
             {look === null && mayRun && (
               <Composer
@@ -349,7 +309,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 hidden={looking}
                 draft={draft.text}
                 onDraft={draft.set}
-                blocked={blocked}
+                blocked={cannotSend}
                 generating={generating}
                 stopping={state.agent === "STOPPING"}
                 files={files}
@@ -362,30 +322,9 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
           </div>
         </section>
       </main>
-      {sheet === "help" && <ShortcutSheet onClose={closeSheet} />}
-      {sheet === "share" && <ShareDialog id={id} sharing={state.sharing} onClose={closeSheet} />}
-      {sheet === "family" && (
-        <FamilyDialog id={id} name={state.name} archived={state.archived} onClose={closeSheet} />
-      )}
+      <Sheets id={id} sheet={sheet} state={state} onClose={closeSheet} />
     </div>
   );
 }
 
-const NO_STEPS: never[] = [];
 const NO_FORKS: ReadonlyMap<string, Fork> = new Map();
-
-/** The turns of a path, with those that have not changed as the same objects. */
-function useTurns(path: Parameters<typeof turnsOf>[0]): Turn[] {
-  const before = useRef<Turn[]>([]);
-  return useMemo(() => {
-    before.current = turnsOf(path, before.current);
-    return before.current;
-  }, [path]);
-}
-
-/** The newest prompt; empty where there is none, null where that is not known yet. */
-function newestPrompt(ready: boolean, turns: readonly Turn[], whole: boolean): string | null {
-  if (!ready) return null;
-  const prompt = turns.findLast((turn) => turn.prompt?.kind === "prompt")?.prompt;
-  return prompt?.content ?? (whole ? "" : null);
-}

@@ -6,7 +6,7 @@ import { AccountMenu } from "../account/AccountMenu";
 import { EditableName } from "../common/EditableName";
 import { Logo } from "../common/Logo";
 import { ThemeToggle } from "../common/ThemeToggle";
-import { FamilyIcon, KeysIcon, SaveIcon, ShareIcon } from "../icons";
+import { FamilyIcon, KeysIcon, SaveIcon, SettingsIcon, ShareIcon } from "../icons";
 import { navigate } from "../router";
 
 export function TopBar({
@@ -17,6 +17,7 @@ export function TopBar({
   onRename,
   renamable,
   onSave,
+  onSettings,
   onShare,
   onFamily,
   onHelp,
@@ -29,6 +30,7 @@ export function TopBar({
   /** Whether this person may give it another name. */
   renamable: boolean;
   onSave: () => void;
+  onSettings: () => void;
   onShare: () => void;
   onFamily: () => void;
   onHelp: () => void;
@@ -85,6 +87,16 @@ export function TopBar({
         >
           <SaveIcon />
           Save workflow
+        </button>
+        <button
+          type="button"
+          className="button icon-only quiet"
+          onClick={onSettings}
+          disabled={!ready}
+          title="Settings: its name, who sees it, what its runs are held to"
+          aria-label="Settings"
+        >
+          <SettingsIcon />
         </button>
         <button
           type="button"

@@ -11,10 +11,16 @@ import type { SessionState } from "../../client/reducer";
 import type { PendingAction } from "../../client/types";
 import type { Draft } from "../conversation/useDraft";
 
+/**
+ * How long a page that was left has to come back before another one takes its place, in milliseconds: it
+ * cannot tell a reload from the end.
+ */
+const RETURN = 10_000;
+
 export interface Pending {
   action: PendingAction;
-  /** `asking`: whose it is is not known yet; `elsewhere`: another page is at it. */
-  place: "asking" | "here" | "elsewhere";
+  /** `asking`: whose it is is not known yet; `elsewhere`: another page is at it; `left`: no longer. */
+  place: "asking" | "here" | "elsewhere" | "left";
   /** What the composer holds came from it. */
   inComposer: boolean;
   /** Puts it into the composer, after what is there. */
@@ -57,7 +63,10 @@ export function usePending(
       },
       (problem: Problem) => {
         if (!wanted) return;
-        if (problem.code !== "pending_action_claimed") return;
+        if (problem.code !== "pending_action_claimed") {
+          if (problem.status === 0 || problem.status >= 500) again(5_000);
+          return;
+        }
         mine.current = false;
         setPlace("elsewhere");
         const { retryAfterMs } = problem.data;
@@ -70,9 +79,13 @@ export function usePending(
     };
   }, [id, claimId, turnKey, free, tries]);
 
-  // The other page has left it.
+  // The other page has left it, or has come back.
   useEffect(() => {
-    if (action?.state === "pending" && place === "elsewhere") setTries((count) => count + 1);
+    if (place === "left" && action?.state === "claimed") setPlace("elsewhere");
+    if (place === "elsewhere" && action?.state === "pending") setPlace("left");
+    if (place !== "left") return;
+    const timer = setTimeout(() => setTries((count) => count + 1), RETURN);
+    return () => clearTimeout(timer);
   }, [action?.state, place]);
 
   const take = useCallback(
@@ -94,13 +107,22 @@ export function usePending(
     if (state.agent === "GENERATING" || (state.ready && action === null)) take(null);
   }, [state.agent, state.ready, action, take]);
 
-  useEffect(
-    () => () => {
+  useEffect(() => {
+    const leave = () => {
       if (mine.current) void releaseDraft(id, claimId).catch(() => undefined);
       mine.current = false;
-    },
-    [id, claimId],
-  );
+    };
+    const back = (event: PageTransitionEvent) => {
+      if (event.persisted) setTries((count) => count + 1);
+    };
+    addEventListener("pagehide", leave);
+    addEventListener("pageshow", back);
+    return () => {
+      removeEventListener("pagehide", leave);
+      removeEventListener("pageshow", back);
+      leave();
+    };
+  }, [id, claimId]);
 
   const add = useCallback(() => {
     if (action === null) return;

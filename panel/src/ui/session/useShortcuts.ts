@@ -4,6 +4,8 @@
 import { useEffect, useRef } from "react";
 
 interface Shortcuts {
+  /** A move of HEAD is on its way: the next one waits for it, for each press is one more. */
+  moving: boolean;
   help: () => void;
   /** What Escape does where nothing that is open takes it: back from an earlier state, or stop. */
   escape: (() => void) | null;
@@ -18,22 +20,51 @@ interface Shortcuts {
 export function useShortcuts(shortcuts: Shortcuts): void {
   const current = useRef(shortcuts);
   current.current = shortcuts;
+  const waiting = useRef<Move | null>(null);
+  useEffect(() => {
+    const next = waiting.current;
+    if (shortcuts.moving || next === null) return;
+    waiting.current = null;
+    move(current.current, next);
+  }, [shortcuts.moving]);
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
-      const { help, escape, write, revertLast, redo, line } = current.current;
+      const { help, escape, write, moving } = current.current;
       if (event.defaultPrevented) return;
+      const asked = moveOf(event);
       if (event.key === "Escape" && escape) escape();
-      else if (event.altKey && event.shiftKey && event.code === "KeyZ") revertLast();
-      else if (event.altKey && event.shiftKey && event.code === "KeyY") redo();
-      else if (isLineKey(event)) line(event.key === "ArrowLeft" ? -1 : 1);
+      else if (asked !== null && moving && !event.repeat) waiting.current = asked;
+      else if (asked !== null && !moving) move(current.current, asked);
       else if (isPlain(event, "?")) help();
       else if (isPlain(event, "/")) write();
-      else return;
+      else if (asked === null) return;
       event.preventDefault();
     };
     addEventListener("keydown", onKeyDown);
     return () => removeEventListener("keydown", onKeyDown);
   }, []);
+}
+
+type Move = "revertLast" | "redo" | "earlierLine" | "laterLine";
+
+function move({ revertLast, redo, line }: Shortcuts, which: Move): void {
+  switch (which) {
+    case "revertLast":
+      return revertLast();
+    case "redo":
+      return redo();
+    case "earlierLine":
+      return line(-1);
+    case "laterLine":
+      return line(1);
+  }
+}
+
+function moveOf(event: KeyboardEvent): Move | null {
+  if (event.altKey && event.shiftKey && event.code === "KeyZ") return "revertLast";
+  if (event.altKey && event.shiftKey && event.code === "KeyY") return "redo";
+  if (isLineKey(event)) return event.key === "ArrowLeft" ? "earlierLine" : "laterLine";
+  return null;
 }
 
 /** A character that is not being typed into anything. */

@@ -21,6 +21,8 @@ export interface TurnMoves {
   /** The prompt of the reverted turn, while a draft keeps it out of the composer. */
   kept: string | null;
   addKept: () => void;
+  /** To the message field, as soon as it is drawn. */
+  focusComposer: () => void;
 }
 
 export function useTurnMoves({
@@ -60,19 +62,21 @@ export function useTurnMoves({
     if (focusing > 0) composer.current?.focus({ preventScroll: true });
   }, [focusing, composer]);
 
-  /** The reverted prompt returns to the composer, but never over a draft. */
+  /** The reverted prompt returns to the composer, but never over a draft, nor after what follows it. */
   const reverted = useCallback(
     ({ turn, step }: Target) => {
       const whole = step === null && turn.prompt?.kind !== "edit";
       const prompt = whole ? (turn.prompt?.content ?? null) : null;
       const now = draft.now().trim();
-      const untouched = now === "" || draft.now() === returned.current || now === prompt?.trim();
+      const untouched =
+        !draft.sending() &&
+        (now === "" || draft.now() === returned.current || now === prompt?.trim());
       returned.current = untouched ? prompt : null;
       if (untouched) draft.set(prompt ?? "");
       setKept(untouched ? null : prompt);
       focusComposer();
     },
-    [draft.now, draft.set, focusComposer],
+    [draft.now, draft.set, draft.sending, focusComposer],
   );
 
   const revert = useCallback(
@@ -169,5 +173,6 @@ export function useTurnMoves({
     agree: (target, agreed) => void agree(target, agreed),
     kept,
     addKept,
+    focusComposer,
   };
 }

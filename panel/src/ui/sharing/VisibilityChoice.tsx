@@ -4,7 +4,7 @@ import type { Visibility } from "../../client/types";
 
 const CHOICES: [Visibility, string, string][] = [
   ["project", "The whole project", "Viewers may read and fork it, editors write in it"],
-  ["private", "Private", "Only its owner, the project’s owners, and those named below"],
+  ["private", "Private", "Only its owner, the project’s owners, and those it is shared with"],
 ];
 
 export function VisibilityChoice({

@@ -6,7 +6,7 @@ workflow, which is passed through as it is. `answer.snake` is the one place that
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
 from turnback.api.rest import (
     attachments,
@@ -24,8 +24,9 @@ from turnback.api.rest import (
     transcripts,
     workflow,
 )
+from turnback.api.rest.request import known_query
 
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(known_query)])
 for subject in (
     sessions,
     commands,

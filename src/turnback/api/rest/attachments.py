@@ -15,11 +15,13 @@ from pydantic import BaseModel
 from turnback.api.download import RANGE, download
 from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
 from turnback.api.rest.conditions import IF_NONE_MATCH, TAGGED
+from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
 from turnback.core.attachments import TYPES, cleaned
-from turnback.core.errors import Archived, BadCursor, QueueFull, TooLarge, TooSlow
+from turnback.core.errors import Archived, QueueFull, TooLarge, TooSlow
 from turnback.core.principal import Right
+from turnback.core.values import counted
 from turnback.settings import Settings
 from turnback.store.attachments import AttachmentRow, Room
 from turnback.store.ids import ID, is_id
@@ -133,7 +135,7 @@ async def list_attachments(
 ) -> Response:
     """The files that the session may read, newest first: its own, and those it was forked with."""
     if cursor is not None and not is_id(cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+        raise bad_cursor()
     limit = page_size(request, limit, usual=PAGE)
     key = await _readable(request, session_id)
     rows = await sessions_of(request).dao.attachments.page(
@@ -199,7 +201,7 @@ async def _body(request: Request, settings: Settings) -> AsyncGenerator[bytes, N
     """The body as it comes. Raises `TooLarge` without reading on, `TooSlow`."""
     limit, seconds = settings.max_attachment_bytes, settings.attachment_timeout
     too_large = TooLarge(
-        f"A file may have {limit} bytes (`max_attachment_bytes`)",
+        f"A file may have {counted(limit, 'byte')} (`max_attachment_bytes`)",
         limit="max_attachment_bytes",
         value=limit,
     )
@@ -233,7 +235,7 @@ def _place(request: Request) -> Iterator[None]:
     coming: int = getattr(state, "uploads", 0)
     if coming >= most:
         raise QueueFull(
-            f"{most} files are coming at once, the limit (`max_uploads`); try again in a moment"
+            f"{counted(most, 'file')} may be coming at once (`max_uploads`); try again in a moment"
         )
     state.uploads = coming + 1
     try:

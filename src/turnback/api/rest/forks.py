@@ -3,6 +3,7 @@ fork was made for."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import time
 from typing import Annotated, Any, Literal
 
@@ -11,6 +12,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
+from turnback.api.rest.cursors import CURSOR, cursor_of, place_of
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
@@ -26,9 +28,10 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.sessions import Name, SessionBody, session_body
-from turnback.core.errors import BadCursor, BadInput, TooLarge
+from turnback.core.errors import BadInput, TooLarge
 from turnback.core.lineage import Boundary, Fork, Lineage, Side
 from turnback.core.pending import PendingAction, PendingMode
+from turnback.core.values import counted
 from turnback.sessions.commands import Asked, ClaimAction, ReleaseAction
 from turnback.store.families import Family, Relative
 from turnback.store.ids import ID, is_id
@@ -112,7 +115,7 @@ class LineageQuery(Body):
     """Which session's lineage, and which page of its children."""
 
     session_id: str
-    cursor: Id | None = None
+    cursor: Annotated[str, Field(json_schema_extra={"pattern": CURSOR.pattern})] | None = None
     limit: (
         Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("page_limit"))] | None
     ) = None
@@ -188,11 +191,10 @@ async def fork_session(request: Request, session_id: str) -> Response:
             answer = {
                 "session": await session_body(request, row),
                 "lineage": _lineage(made.lineage),
-                "pending_action": _pending(row.pending),
             }
             body = orjson.dumps(answer).decode()
             claim.answer = Answer(201 if made.is_new else 200, body, f"/sessions/{row.key.id}")
-        return response(claim.answer)
+        return response(await _with_pending(request, claim.answer))
 
 
 @router.post(
@@ -201,12 +203,11 @@ async def fork_session(request: Request, session_id: str) -> Response:
 async def query_lineage(request: Request) -> Response:
     """Where a session comes from, and a page of what was forked from it, newest first."""
     body: LineageQuery = parsed(LineageQuery, await read_object(request))
-    if body.cursor is not None and not is_id(body.cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+    before = place_of(body.cursor)
     limit = page_size(request, body.limit, usual=PAGE)
     dao, principal = sessions_of(request).dao, principal_of(request)
     key = await dao.key(principal, body.session_id)
-    family = await dao.families.of(principal, key, before=body.cursor, limit=limit + 1)
+    family = await dao.families.of(principal, key, before=before, limit=limit + 1)
     return json_answer({"session_id": key.id} | _family(family, limit))
 
 
@@ -242,6 +243,15 @@ async def release_pending_action(request: Request, session_id: str) -> Response:
     return await _asked(request, session_id, ReleaseAction(body.claim_id))
 
 
+async def _with_pending(request: Request, kept: Answer) -> Answer:
+    """The answer with what is pending now. What is kept of it quotes no prompt: that may be purged,
+    and a turn that failed has given the action another key."""
+    members = orjson.loads(kept.body)
+    row = await sessions_of(request).dao.session(principal_of(request), members["session"]["id"])
+    body = orjson.dumps(members | {"pending_action": _pending(row.pending)}).decode()
+    return replace(kept, body=body)
+
+
 async def _asked(
     request: Request, session_id: str, command: ClaimAction | ReleaseAction
 ) -> Response:
@@ -265,7 +275,7 @@ def _fork(request: Request, session_id: str, reserved: str, body: ForkSession) -
     limit = sessions_of(request).settings.max_prompt_bytes
     if len((body.draft or "").encode()) > limit:
         raise TooLarge(
-            f"A prompt may have {limit} bytes (`max_prompt_bytes`)",
+            f"A prompt may have {counted(limit, 'byte')} (`max_prompt_bytes`)",
             limit="max_prompt_bytes",
             value=limit,
         )
@@ -336,5 +346,5 @@ def _family(family: Family, limit: int) -> dict[str, Any]:
             }
             for child in page
         ],
-        "next_cursor": page[-1].id if len(family.children) > limit else None,
+        "next_cursor": cursor_of(page[-1].place) if len(family.children) > limit else None,
     }

@@ -63,7 +63,7 @@ async def idempotent(
     claim = await keys.claim(principal_of(request), key, _fingerprint(request, body), expiry=expiry)
     if claim.answer is not None:
         made = session_id or _made(claim.answer) or claim.id
-        await sessions.dao.key(principal_of(request), made)
+        await sessions.dao.session(principal_of(request), made)  # it may have been deleted since
         yield claim
         return
     forget = False

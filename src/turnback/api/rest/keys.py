@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.request import (
     Body,
     body_of,
@@ -21,9 +22,9 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.roles import Member, Role
-from turnback.core.errors import BadCursor
+from turnback.core.errors import BadInput
 from turnback.core.principal import ProjectRole
-from turnback.store.identities import ApiKey
+from turnback.store.identities import KEY, ApiKey
 from turnback.store.ids import ID, is_id
 
 PAGE = 50
@@ -132,7 +133,7 @@ async def list_keys(
 ) -> Response:
     """The keys of the caller's project, newest first; their texts are kept nowhere."""
     if cursor is not None and not is_id(cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+        raise bad_cursor()
     limit = page_size(request, limit, usual=PAGE)
     keys = await sessions_of(request).dao.identities.keys(
         principal_of(request), before=cursor, limit=limit + 1
@@ -149,5 +150,10 @@ async def list_keys(
 @router.delete("/keys/{key_id}", status_code=204)
 async def revoke_key(request: Request, key_id: str) -> Response:
     """Revoke a key, named by its `id` or `prefix`: it ends at once, and its sockets with it."""
+    if KEY.fullmatch(key_id) is not None:
+        raise BadInput(
+            "This is a whole key, which others may have read in the address: name it by its `id` or"
+            " `prefix`, and revoke it"
+        )
     await sessions_of(request).dao.identities.revoke_key(principal_of(request), key_id)
     return Response(status_code=204)

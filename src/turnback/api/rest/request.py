@@ -16,7 +16,7 @@ from turnback.api.limits import Places
 from turnback.api.rest.records import Records
 from turnback.core.errors import BadInput, InvalidFormat, TooLarge, TooSlow
 from turnback.core.principal import Principal
-from turnback.core.values import parse
+from turnback.core.values import counted, parse, pointer
 from turnback.core.workflow import SCHEMA
 from turnback.sessions.actor import Actor
 from turnback.sessions.registry import Sessions
@@ -80,7 +80,9 @@ async def read_body(request: Request) -> bytes:
                 size += len(chunk)
                 if size > limit:
                     raise TooLarge(
-                        f"A body may have {limit} bytes (`max_body`)", limit="max_body", value=limit
+                        f"A body may have {counted(limit, 'byte')} (`max_body`)",
+                        limit="max_body",
+                        value=limit,
                     )
                 chunks.append(chunk)
     except TimeoutError:
@@ -120,6 +122,22 @@ def parsed(model: type[Body], body: dict[str, Any]) -> Any:
         raise BadInput(f"`{path.removeprefix('/')}`: {reason}", path=path) from None
 
 
+def known_query(request: Request) -> None:
+    """Raise `BadInput` where the query has a parameter that the route does not take.
+
+    Left alone, one that is misspelt would be answered as if it had not been asked for.
+    """
+    taken = [field.alias for field in request.scope["route"].dependant.query_params]
+    for name in request.query_params:
+        if name not in taken:
+            takes = ", ".join(f"`{known}`" for known in taken) or "none"
+            path = pointer(("query", name))
+            raise BadInput(
+                f"`{path.removeprefix('/')}`: the route takes no such parameter; it takes {takes}",
+                path=path,
+            )
+
+
 def page_size(
     request: Request,
     limit: int | None,
@@ -133,7 +151,9 @@ def page_size(
     """
     most: int = getattr(sessions_of(request).settings, named)
     if limit is not None and limit > most:
-        raise BadInput(f"A page may have {most} rows (`{named}`)", limit=named, value=most)
+        raise BadInput(
+            f"A page may have {counted(most, 'row')} (`{named}`)", limit=named, value=most
+        )
     return limit or min(usual, most)
 
 

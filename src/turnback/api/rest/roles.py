@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.request import (
     Body,
     body_of,
@@ -18,7 +19,6 @@ from turnback.api.rest.request import (
     sessions_of,
     setting,
 )
-from turnback.core.errors import BadCursor
 from turnback.core.principal import NAME, ProjectRole
 
 PAGE = 50
@@ -54,7 +54,7 @@ class RoleList(BaseModel):
 def after(cursor: str | None) -> str | None:
     """The principal after whom a page begins. Raises `BadCursor`."""
     if cursor is not None and NAME.fullmatch(cursor) is None:
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+        raise bad_cursor()
     return cursor
 
 

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
+from turnback.api.rest.cursors import CURSOR, cursor_of, place_of
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
     Body,
@@ -30,13 +31,11 @@ from turnback.api.rest.request import (
     workflow_limits,
 )
 from turnback.api.rest.settings import ChangeRunSettings, RunSettingsBody
-from turnback.core.errors import BadCursor
 from turnback.core.principal import Right, Visibility
 from turnback.core.run_settings import RunSettingsChange, refuse_looser
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
 from turnback.store.dao import SessionTaken
-from turnback.store.ids import ID, is_id
 from turnback.store.keys import Answer
 from turnback.store.rows import SessionRow
 
@@ -192,22 +191,21 @@ async def list_sessions(
     request: Request,
     q: Annotated[str | None, Query(max_length=200)] = None,
     archived: bool = False,
-    cursor: Annotated[str | None, Query(json_schema_extra={"pattern": ID.pattern})] = None,
+    cursor: Annotated[str | None, Query(json_schema_extra={"pattern": CURSOR.pattern})] = None,
     limit: Annotated[int | None, Query(ge=1, json_schema_extra=setting("page_limit"))] = None,
 ) -> Response:
     """List and search sessions, newest first; `q` is a part of the name."""
-    if cursor is not None and not is_id(cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+    before = place_of(cursor)
     query = (q or "").replace("\x00", "") or None
     limit = page_size(request, limit, usual=PAGE)
     rows = await sessions_of(request).dao.sessions(
-        principal_of(request), query=query, archived=archived, before=cursor, limit=limit + 1
+        principal_of(request), query=query, archived=archived, before=before, limit=limit + 1
     )
     page = rows[:limit]
     return json_answer(
         {
             "sessions": await session_bodies(request, page),
-            "next_cursor": page[-1].key.id if len(rows) > limit else None,
+            "next_cursor": cursor_of(page[-1].place) if len(rows) > limit else None,
         }
     )
 

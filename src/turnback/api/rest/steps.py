@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.records import RecordBody
 from turnback.api.rest.request import (
     actor_of,
@@ -19,7 +20,7 @@ from turnback.api.rest.request import (
     setting,
 )
 from turnback.api.rest.workflow import DOCUMENT, document
-from turnback.core.errors import BadCursor, HistoryPurged
+from turnback.core.errors import HistoryPurged
 from turnback.core.lineage import ROOT_ID, Position
 from turnback.core.tree import Tree
 from turnback.store.ids import ID, is_id
@@ -141,7 +142,7 @@ async def branches(
     In the order in which the lines were begun; without `limit`, as many as a page may have.
     """
     if cursor is not None and not is_id(cursor):
-        raise BadCursor("`cursor` is not one of this listing's; begin again without it")
+        raise bad_cursor()
     limit = page_size(request, limit, usual=sessions_of(request).settings.page_limit)
     actor = await actor_of(request, session_id)
     tree = actor.memory.tree

@@ -46,14 +46,18 @@ async def create_ticket(request: Request) -> Response:
     """
     asked: CreateTicket = parsed(CreateTicket, await read_object(request))
     dao, principal = sessions_of(request).dao, principal_of(request)
-    seconds = sessions_of(request).settings.ticket_ttl
+    settings = sessions_of(request).settings
     key = await dao.key(principal, asked.session_id)
     ticket = await dao.identities.make_ticket(
-        principal, key, origin=origin_of(request), seconds=seconds
+        principal,
+        key,
+        origin=origin_of(request),
+        seconds=settings.ticket_ttl,
+        most=settings.tickets_per_key,
     )
     callers_of(request).remember(ticket)
     return json_answer(
-        {"protocol": TICKET + ticket, "expires_in": seconds},
+        {"protocol": TICKET + ticket, "expires_in": settings.ticket_ttl},
         status=201,
         headers={"cache-control": "no-store"},
     )

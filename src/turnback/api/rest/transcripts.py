@@ -102,6 +102,8 @@ async def query_transcript(request: Request) -> Response:
     key = await sessions_of(request).dao.key(principal_of(request), body.session_id)
     if body.min_revision:
         await _wait(request, key, body.min_revision)
+        # Rights may have gone while it waited.
+        key = await sessions_of(request).dao.key(principal_of(request), body.session_id)
     return await _page(request, key, cursor=body.cursor, limit=limit)
 
 
