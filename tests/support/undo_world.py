@@ -108,6 +108,7 @@ class World:
     answers: dict[str, str | None] = field(default_factory=dict)
     original: dict[ResourceKey, dict[LeafPath, Json]] = field(default_factory=dict)
     written: list[tuple[str | None, dict[Cell, Json | None]]] = field(default_factory=list)
+    ledger: dict[ResourceKey, list[LedgerEntry]] = field(default_factory=dict)
     late: dict[Cell, Json | None] = field(default_factory=dict)
     born: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -275,7 +276,6 @@ class Agent:
     session: str = "session-1"
     turn: str = "turn-1"
     effects: dict[str, Effect] = field(default_factory=dict)
-    ledger: dict[ResourceKey, list[LedgerEntry]] = field(default_factory=dict)
     key_ms: int = HOUR
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
@@ -337,7 +337,7 @@ class Agent:
 
     def _log(self, effect: Effect) -> None:
         for touch in effect.touches:
-            entries = self.ledger.setdefault(touch.resource, [])
+            entries = self.world.ledger.setdefault(touch.resource, [])
             assert touch.before is not None
             theirs = strange(touch.resource, entries, touch.before)
             if theirs is not None:
@@ -487,7 +487,7 @@ class Store:
     calls: dict[tuple[str, int], CompensationCallRow] = field(default_factory=dict)
     residues: dict[str, ResidueRow] = field(default_factory=dict)
     prior: list[CompensationCallRow] = field(default_factory=list)
-    inverses: dict[str, list[LedgerEntry]] = field(default_factory=dict)
+    ledger: dict[ResourceKey, list[LedgerEntry]] = field(default_factory=dict)
     fence: int = 0
 
     def effects(self) -> dict[str, Effect]:
@@ -503,7 +503,7 @@ class Store:
             self.calls.values(),
             limits=self.limits,
             prior=self.prior,
-            inverses=deepcopy(self.inverses),
+            ledger=deepcopy(self.ledger),
         )
 
     def commit(self, changes: Changes) -> None:
@@ -517,11 +517,7 @@ class Store:
         for id_, standing in changes.standings:
             self._change(id_, replace(self.effects()[id_], standing=standing))
         for entry in changes.ledger:
-            assert entry.effect_id is not None
-            self.inverses.setdefault(entry.effect_id, []).append(entry)
-            for agent in self.agents:
-                if agent.session == entry.session_id:
-                    agent.ledger.setdefault(entry.resource, []).append(entry)
+            self.ledger.setdefault(entry.resource, []).append(entry)
 
     def _change(self, id_: str, effect: Effect) -> None:
         for agent in self.agents:
@@ -659,7 +655,7 @@ def planned(
         limits,
         {row.effect_id: row for row in compensations},
         prior=[] if earlier is None else [*earlier.prior, *earlier.calls.values()],
-        inverses={} if earlier is None else deepcopy(earlier.inverses),
+        ledger=agents[0].world.ledger,
     )
 
 

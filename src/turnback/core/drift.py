@@ -13,9 +13,10 @@ a stranger wrote can never become what we expected.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from turnback.core.contracts.equality import canonical, same
@@ -246,13 +247,14 @@ def basis(
     effect: Effect,
     *,
     with_: Sequence[Effect] = (),
-    inverses: Callable[[str], Iterable[LedgerEntry]] = lambda _: (),
+    ledger: Mapping[ResourceKey, Sequence[LedgerEntry]] = MappingProxyType({}),
 ) -> Basis:
     """E and G of an effect: what it found, what it wrote, and what its inverses have put back.
 
     `with_` are later effects whose writes the inverse takes back too: what it covers, and what it
-    made the place for. `inverses` gives the ledger's entries of an effect's own inverses, in order.
-    A leaf that is not as our writes left it when one of `with_` began is marked.
+    made the place for. `ledger` has the entries of each resource, in order. Marked is a leaf that
+    was not as our writes had left it when one of `with_` began, and one that a stranger is known to
+    have written since the effect: that it has our value again does not make it ours.
     """
     expected: dict[Cell, Json] = {}
     goal: dict[Cell, Json] = {}
@@ -284,11 +286,18 @@ def basis(
                 for path in (*touch.before, *touch.wrote)
                 if path[:1] and path[0] in touch.identity
             )
-        for entry in inverses(writing.id):
-            if entry.source is Source.INVERSE and entry.resource in known:
-                for path in entry.removed:
-                    expected.pop(Cell(entry.resource, path), None)
-                expected.update(cells(entry.resource, entry.wrote))
+        for resource in dict.fromkeys(touch.resource for touch in writing.touches):
+            for entry in ledger.get(resource, ()) if resource in known else ():
+                if entry.source is Source.INVERSE and entry.effect_id == writing.id:
+                    for path in entry.removed:
+                        expected.pop(Cell(resource, path), None)
+                    expected.update(cells(resource, entry.wrote))
+    for resource in known:
+        since = False
+        for entry in ledger.get(resource, ()):
+            since = since or (entry.source is Source.EFFECT and entry.effect_id == effect.id)
+            if since and entry.source is Source.STRANGER:
+                marked.update(Cell(resource, path) for path in (*entry.wrote, *entry.removed))
     return Basis(
         expected=expected,
         goal=goal,
@@ -430,17 +439,37 @@ def offset(basis: Basis, now: State, effect: Effect) -> tuple[LedgerEntry, ...]:
     return _entries(basis.resources, basis.writes & differing(now, basis.expected), now, effect)
 
 
+def theirs(
+    basis: Basis, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
+) -> tuple[LedgerEntry, ...]:
+    """What a check has found to be a stranger's: it is recorded, and stays theirs."""
+    changed = frozenset(
+        cell
+        for cell in differing(now, basis.expected)
+        if cell.resource in basis.resources and not _ours(cell, now, ledger)
+    )
+    return _entries(basis.resources, changed, now, None)
+
+
+def _ours(cell: Cell, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]) -> bool:
+    leaf = {cell.path: now[cell]} if cell in now else {}
+    return writer(ledger.get(cell.resource, ()), cell.path, leaf) is not None
+
+
 def _entries(
-    resources: Iterable[ResourceKey], written: frozenset[Cell], values: State, effect: Effect
+    resources: Iterable[ResourceKey],
+    written: frozenset[Cell],
+    values: State,
+    effect: Effect | None,
 ) -> tuple[LedgerEntry, ...]:
     return tuple(
         LedgerEntry(
             resource,
-            Source.INVERSE,
+            Source.STRANGER if effect is None else Source.INVERSE,
             wrote={cell.path: values[cell] for cell in of_it if cell in values},
             removed=frozenset(cell.path for cell in of_it if cell not in values),
-            effect_id=effect.id,
-            session_id=effect.session_id,
+            effect_id=effect.id if effect is not None else None,
+            session_id=effect.session_id if effect is not None else None,
         )
         for resource in resources
         if (of_it := [cell for cell in written if cell.resource == resource])

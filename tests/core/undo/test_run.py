@@ -494,6 +494,33 @@ def test_a_person_who_wrote_between_two_writes_of_ours_is_found(world: World, ag
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
 
 
+def test_a_stranger_who_wrote_our_older_value_again_is_not_overwritten(
+    world: World, agent: Agent
+) -> None:
+    first = agent.set(ANNA, "phone", "B")
+    second = agent.set(ANNA, "phone", "C")
+    world.stranger(ANNA, {"phone": "B"})
+    store = undo(world, agent)
+    assert ended(store, second, first) == [S.REVERTED, S.NEEDS_REVIEW]
+    assert store.compensations[second.id].reason is Reason.ALREADY
+    again = undo(world, agent, earlier=store)  # it stays theirs
+    assert ended(again, first) == [S.NEEDS_REVIEW]
+    assert value(world, ANNA, "phone") == "B"
+    assert not world.calls
+
+
+def test_a_stranger_who_wrote_over_the_newer_value_keeps_the_older_one_too(
+    world: World, agent: Agent
+) -> None:
+    first = agent.set(ANNA, "phone", "B")
+    world.stranger(ANNA, {"phone": "X"}, late=False)
+    second = agent.set(ANNA, "phone", "C")
+    world.stranger(ANNA, {"phone": "B"})
+    store = undo(world, agent)
+    assert ended(store, second, first) == [S.NEEDS_REVIEW, S.NEEDS_REVIEW]
+    assert value(world, ANNA, "phone") == "B"
+
+
 @pytest.mark.undo(21)
 def test_what_is_not_part_of_the_state_is_no_drift(world: World, agent: Agent) -> None:
     # `updated_at` is not among the leaves that its contract reads.

@@ -100,8 +100,8 @@ def key_of(effect_id: str, n: int, round_: int) -> str:
 class Run:
     """One run, from its rows.
 
-    `effects` are its members; `prior` are the calls of earlier runs for them, in order;
-    `inverses` the ledger's entries that earlier inverses of an effect have left, by effect.
+    `effects` are its members; `prior` are the calls of earlier runs for them, in order; `ledger`
+    has the entries of the resources that they touched, in order.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Run:
         *,
         limits: UndoLimits,
         prior: Iterable[CompensationCallRow] = (),
-        inverses: Mapping[str, Sequence[drift.LedgerEntry]] | None = None,
+        ledger: Mapping[ResourceKey, Sequence[drift.LedgerEntry]] | None = None,
     ) -> None:
         self.row = row
         self.limits = limits
@@ -128,7 +128,7 @@ class Run:
             key = call.effect_id, call.n
             self._prior[key] = call
             self._attempts[key] = self._attempts.get(key, 0) + call.attempts
-        self._inverses = inverses or {}
+        self._known = {key: list(entries) for key, entries in (ledger or {}).items()}
         self._ready: str | None = None  # the effect that was just checked, or read between calls
         self._changed: set[str] = set()
         self._changed_calls: set[tuple[str, int]] = set()
@@ -284,20 +284,17 @@ class Run:
         ]
 
     def _own(self, row: CompensationRow) -> drift.Basis:
-        return drift.basis(self.effects[row.effect_id], inverses=self._entries)
+        return drift.basis(self.effects[row.effect_id], ledger=self._known)
 
     def _whole(self, row: CompensationRow) -> drift.Basis:
         """With what it covers: its inverse writes over that as well."""
         return drift.basis(
-            self.effects[row.effect_id], with_=self._covered(row), inverses=self._entries
+            self.effects[row.effect_id], with_=self._covered(row), ledger=self._known
         )
 
     def _verified(self, row: CompensationRow) -> drift.Basis:
         """What is held against it afterwards; what it covers is verified by itself."""
         return self._whole(row).only(self._own(row))
-
-    def _entries(self, effect_id: str) -> Sequence[drift.LedgerEntry]:
-        return self._inverses.get(effect_id, ())
 
     # One step
 
@@ -596,9 +593,11 @@ class Run:
     def _on_checked(self, row: CompensationRow, event: Observed) -> None:
         effect = self.effects[row.effect_id]
         state = drift.state_of(event.seen)
-        verdict = drift.judge(self._whole(row), event.seen, narrow=effect.narrow)
+        whole = self._whole(row)
+        verdict = drift.judge(whole, event.seen, narrow=effect.narrow)
+        theirs = drift.theirs(whole, state, self._known)
         if isinstance(verdict, drift.Already):
-            self._found_so(row, state)
+            self._found_so(row, state, theirs)
             return
         if row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
@@ -613,26 +612,34 @@ class Run:
                 REASON_OF_DRIFT[verdict.kind],
                 world=state,
                 values=verdict.values,
+                ledger=theirs,
             )
             return
         # Of a thing that is gone until the next call, what lay beside is what our writes left.
-        whole = own.expected if half_way and not part else part
+        there = own.expected if half_way and not part else part
         self._write(
             row,
             seen=drift.digest(part),
-            rest=drift.digest(drift.beside(own, whole)),
+            rest=drift.digest(drift.beside(own, there)),
         )
         self._ready = effect.id
 
-    def _found_so(self, row: CompensationRow, state: drift.State) -> None:
+    def _found_so(
+        self,
+        row: CompensationRow,
+        state: drift.State,
+        theirs: tuple[drift.LedgerEntry, ...],
+    ) -> None:
         """The world is as before the call. What it told people stays told."""
         effect = self.effects[row.effect_id]
         if not effect.tells and effect.class_ is not EffectClass.COMPENSABLE:
-            self._end(row, CompensationState.REVERTED, Reason.ALREADY, world=state)
+            self._end(row, CompensationState.REVERTED, Reason.ALREADY, world=state, ledger=theirs)
         elif row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
         else:
-            self._end(row, CompensationState.COMPENSATED, Reason.ALREADY, world=state)
+            self._end(
+                row, CompensationState.COMPENSATED, Reason.ALREADY, world=state, ledger=theirs
+            )
 
     def _on_covered(self, row: CompensationRow, event: Observed) -> None:
         """What was to cover it has been taken back: is this one back too?"""
@@ -745,7 +752,6 @@ class Run:
                 Reason.REFUSED if refused else None,
                 world=state,
                 ledger=back,
-                strayed=frozenset(drift.differing(own.part(state), own.expected)),
             )
 
     def _half_way(self, row: CompensationRow, own: drift.Basis, state: drift.State) -> bool:
@@ -855,9 +861,8 @@ class Run:
         world: drift.State | None = None,
         values: tuple[drift.LeafValues, ...] = (),
         ledger: tuple[drift.LedgerEntry, ...] = (),
-        strayed: frozenset[drift.Cell] = frozenset(),
     ) -> None:
-        """The end of a compensation; `world` is what was read last, `strayed` what else changed."""
+        """The end of a compensation; `world` is what was read last."""
         effect = self.effects[row.effect_id]
         basis = self._own(row)
         row = self._write(
@@ -867,10 +872,12 @@ class Run:
             because=because,
             wait_until=None,
             values=values,
-            claims=residue.claims(basis, state, world=world, strayed=strayed),
+            claims=residue.claims(basis, state, world=world, strayed=self._strayed(row, world)),
         )
         self._ready = None
-        self._ledger.extend(ledger)
+        for entry in ledger:
+            self._ledger.append(entry)
+            self._known.setdefault(entry.resource, []).append(entry)
         standing = STANDING_AFTER.get(state)
         if state is CompensationState.IN_DOUBT and row.attempts:
             standing = Standing.IN_DOUBT
@@ -881,6 +888,16 @@ class Run:
         left = residue.of(effect, row)
         if left is not None:
             self._residues.append(left)
+
+    def _strayed(self, row: CompensationRow, world: drift.State | None) -> frozenset[drift.Cell]:
+        """What has changed beside the leaves to be put back since the inverse was checked."""
+        if world is None or row.rest is None or not row.attempts:
+            return frozenset()
+        own = self._verified(row)
+        part = own.part(world)
+        if drift.digest(drift.beside(own, part)) == row.rest:
+            return frozenset()
+        return drift.differing(part, own.expected) - own.writes
 
     # Writing
 
