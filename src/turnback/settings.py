@@ -68,6 +68,10 @@ class McpServer(BaseModel):
     """Headers of every request to it, as `Authorization`."""
     trust_contracts: bool = False
     """Whether contracts that it states itself count (undo.md 1)."""
+    overlay: Literal["memory", "filesystem", "git"] | None = None
+    """Contracts that come with Turnback, for the public server of this name; an administrator's
+    own, in `TURNBACK_CONTRACTS_DIR`, count in their place.
+    """
 
     @model_validator(mode="after")
     def _one_way(self) -> McpServer:
@@ -180,7 +184,7 @@ class Settings(BaseSettings):
 
     mcp_servers: dict[ServerName, McpServer] = {}
     """MCP servers by name, each with `command`, `args`, `env`, `cwd`, or `url`, `headers`, and
-    `trust_contracts`; a JSON object.
+    `overlay`, `trust_contracts`; a JSON object.
     """
     tools_file: Path | None = None
     """A YAML file with more of them, under `mcp_servers`."""

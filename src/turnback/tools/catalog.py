@@ -17,6 +17,7 @@ from turnback.tools.connection import Connection
 from turnback.tools.decorator import PythonConnection, connections_of
 from turnback.tools.overlays import Overlays
 from turnback.tools.registry import Pinned, Registry, Tool
+from turnback.tools.shipped import shipped
 
 log = structlog.get_logger()
 
@@ -93,15 +94,17 @@ class Catalog:
 
 
 def configured_overlays(settings: Settings) -> Overlays:
-    """The overlays of the settings' folder.
+    """The overlays that servers ask for, and those of the settings' folder, which come first.
 
     Raises `ContractRefused` for one that cannot be used, and for a folder that a configured tool
     server can write to; `SettingsInvalid`.
     """
+    configured = servers.configured(settings)
+    ours = shipped(configured)
     if settings.contracts_dir is None:
-        return {}
-    overlays.guard(settings.contracts_dir, servers.configured(settings))
-    return overlays.load(settings.contracts_dir)
+        return ours
+    overlays.guard(settings.contracts_dir, configured)
+    return {**ours, **overlays.load(settings.contracts_dir)}
 
 
 def python_connections(settings: Settings) -> list[PythonConnection]:

@@ -1,0 +1,25 @@
+"""The overlays that come with Turnback, for the servers whose settings ask for one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+
+from turnback.settings import McpServer
+from turnback.tools.overlays import ServerContracts, parsed
+
+
+def shipped(servers: Mapping[str, McpServer]) -> dict[str, ServerContracts]:
+    """The contracts of each server that has an `overlay`, by the server's own name."""
+    return {
+        name: contracts(server.overlay)
+        for name, server in servers.items()
+        if server.overlay is not None
+    }
+
+
+def contracts(overlay: str) -> ServerContracts:
+    """One of the overlays that come with Turnback."""
+    file = f"{overlay}.yaml"
+    text = (resources.files("turnback.overlays") / file).read_text()
+    return parsed(text, of=file)[overlay]
