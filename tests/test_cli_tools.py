@@ -77,6 +77,21 @@ def test_a_contract_that_lies_is_named_and_the_exit_code_says_so(environment: Pa
     assert isinstance(told("check", "none").exception, UnknownTool)
 
 
+def test_of_tools_in_python_it_says_that_they_are_unchecked(
+    environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (environment / "tools_of_a_check.py").write_text(
+        "from turnback.tools.decorator import tool\n"
+        "@tool(contract={'cases': [{'class': 'read'}]})\n"
+        "def look() -> dict: ...\n"
+    )
+    monkeypatch.syspath_prepend(environment)
+    monkeypatch.setenv("TURNBACK_TOOL_MODULES", '["tools_of_a_check"]')
+    result = told("check", "python")
+    assert result.exit_code == 0
+    assert result.output == "unchecked  python.look: a tool in Python has no `sandbox`\n"
+
+
 def test_a_contract_that_contradicts_itself_is_refused_with_the_reason(environment: Path) -> None:
     wrong = "contract: 1\nservers: {notes: {tools: {set_note: {cases: [{class: reversible}]}}}}"
     (environment / "notes.yaml").write_text(wrong)

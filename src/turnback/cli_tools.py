@@ -93,15 +93,20 @@ def check(
 
     What is tried is said by the overlay's `sandbox`; nothing of a configured server is touched.
     """
-    from turnback.tools.catalog import configured_overlays
-    from turnback.tools.checking import Verdict, examine
+    from turnback.tools.catalog import configured_overlays, python_connections
+    from turnback.tools.checking import Finding, Verdict, examine
     from turnback.tools.limits import ToolLimits
 
     settings = load_settings()
     logs.configure("error")
     given = configured_overlays(settings)
-    if only is not None and only not in given:
+    python = {connection.name: connection for connection in python_connections(settings)}
+    if only is not None and only not in given.keys() | python.keys():
         raise UnknownTool(f"No overlay is about a server `{only}`: see `TURNBACK_CONTRACTS_DIR`")
+
+    def say(found: Finding) -> None:
+        line = f"{found.verdict:9}  {found.connection}.{found.tool}: {found.said}"
+        print(line, flush=True)
 
     async def run() -> bool:
         lies = False
@@ -111,7 +116,12 @@ def check(
             limits = ToolLimits.of(settings)
             async for found in examine(name, server, limits, patience=settings.tool_timeout):
                 lies |= found.verdict is Verdict.LIES
-                print(f"{found.verdict:9}  {name}.{found.tool}: {found.said}", flush=True)
+                say(found)
+        for name, connection in python.items():
+            if only in (None, name):
+                for tool in connection.contracts:
+                    said = "a tool in Python has no `sandbox`"
+                    say(Finding(name, tool, Verdict.UNCHECKED, said))
         return lies
 
     if asyncio.run(run()):

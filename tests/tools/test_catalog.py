@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -31,6 +32,7 @@ class Told:
         self.name = "files"
         self.generation = 0
         self.fails = False
+        self.hangs = False
         self.asked = 0
         self.listed = [
             Listed("write_file", description, {}),
@@ -39,6 +41,8 @@ class Told:
 
     async def tools(self) -> list[Listed]:
         self.asked += 1
+        if self.hangs:
+            await asyncio.Event().wait()
         if self.fails:
             raise ToolServerFailed("it is down", connection=self.name, reason="down")
         return self.listed
@@ -113,9 +117,26 @@ async def test_a_connection_that_fails_keeps_its_tools_and_is_asked_again(pins: 
     assert found is not None
     assert found[0] is connection
     connection.fails = False
-    await made.refresh()
-    assert made.failing == {}
+    async with asyncio.timeout(10):
+        while made.failing:
+            await made.refresh()
+            await asyncio.sleep(0)
     assert made.get("files", "none") is None
+
+
+async def test_nobody_waits_twice_for_a_connection_that_failed(pins: ToolPins) -> None:
+    connection = Told()
+    made = await served(connection, pins)
+    connection.generation += 1
+    connection.fails = True
+    await made.refresh()
+    connection.hangs = True
+    async with asyncio.timeout(10):
+        for _ in range(3):
+            await made.refresh()
+            await asyncio.sleep(0)
+    assert connection.asked == 3
+    await made.close()
 
 
 MODULE = """
@@ -158,6 +179,15 @@ async def test_a_module_that_cannot_be_imported_is_refused_with_its_setting(
 ) -> None:
     with pytest.raises(SettingsInvalid, match="`TURNBACK_TOOL_MODULES` names `no_such_module`"):
         async with catalog.opened(Settings(demo=False, tool_modules=("no_such_module",)), pins):
+            pass
+
+
+async def test_it_is_not_opened_with_an_overlay_that_is_refused(
+    tmp_path: Path, pins: ToolPins
+) -> None:
+    (tmp_path / "a.yaml").write_text("contract: 1\nservers: {s: {tool: {}}}")
+    with pytest.raises(ContractRefused, match=r"`a\.yaml`"):
+        async with catalog.opened(Settings(demo=False, contracts_dir=tmp_path), pins):
             pass
 
 

@@ -189,5 +189,11 @@ def test_a_tool_names_each_of_its_arguments() -> None:
         def loose(**anything: str) -> None: ...
 
 
+@pytest.mark.parametrize("name", ["", "a__b", "A", "a.b", "x" * 33])
+def test_a_connection_has_a_name_that_stands_before_tools_names(name: str) -> None:
+    with pytest.raises(ContractRefused, match="A connection cannot be called"):
+        tool(connection=name)
+
+
 def test_the_function_stays_what_it_is() -> None:
     assert get_contact("c1").phone == "12"

@@ -73,6 +73,8 @@ REFUSED = {
         "contract: 1\nservers: {s: {tools: {t: {cases: [{class: reversible}]}}}}",
         "The contract of `x.yaml, s.t`: case 0: it is `reversible` and has no `inverse`",
     ),
+    "no date": ("contract: 2026-13-41\nservers: {}", "is no YAML"),
+    "a list as a name": ("contract: 1\nservers: {[a]: {}}", "is no YAML"),
     "too deep": ("contract: " + "[" * 5_000, "is no YAML"),
 }
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import structlog
 
-from turnback.core.errors import SettingsInvalid, ToolServerFailed
+from turnback.core.errors import SettingsInvalid, ToolServerFailed, TurnbackError
 from turnback.settings import Settings
 from turnback.tools import overlays, servers
 from turnback.tools.connection import Connection
@@ -53,21 +53,37 @@ class Catalog:
         self._pins = pins
         self._listed: dict[str, int] = {}
         self._refreshing = asyncio.Lock()
+        self._asking: dict[str, asyncio.Task[None]] = {}
 
     async def refresh(self) -> None:
         """List anew what may have changed; costs nothing where nothing has.
 
         A connection that cannot be listed keeps the tools that it had: a call of one is then
-        `NotSent`, which says more than that there is no such tool.
+        `NotSent`, which says more than that there is no such tool. Nobody waits a second time for
+        one that failed: it is asked again meanwhile.
         """
         async with self._refreshing:
-            await asyncio.gather(
-                *(
-                    self._list(name, connection)
-                    for name, connection in self.connections.items()
-                    if self._listed.get(name) != connection.generation
-                )
-            )
+            stale = [n for n, c in self.connections.items() if self._listed.get(n) != c.generation]
+            for name in stale:
+                if name in self.failing and name not in self._asking:
+                    self._asking[name] = asyncio.create_task(self._again(name))
+            waited = [name for name in stale if name not in self._asking]
+            await asyncio.gather(*(self._list(name, self.connections[name]) for name in waited))
+
+    async def _again(self, name: str) -> None:
+        try:
+            await self._list(name, self.connections[name])
+        except TurnbackError as error:  # nobody waits for it; the next round asks again
+            log.warning("tools could not be taken over", connection=name, reason=error.message)
+        finally:
+            del self._asking[name]
+
+    async def close(self) -> None:
+        """Ask nobody any more."""
+        tasks = list(self._asking.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _list(self, name: str, connection: Connection) -> None:
         generation = connection.generation
@@ -136,13 +152,19 @@ async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
         pins={**await pins.all(), **stated_pins(given)},
         disabled=settings.disabled_server_tools,
     )
+    for name in sorted(given.keys() - configured.keys()):
+        log.warning("overlay of a server that is not configured", server=name)
     async with servers.running(settings) as running:
-        yield Catalog(
+        made = Catalog(
             registry,
             {**running, **python},
             trusted=frozenset(n for n, server in configured.items() if server.trust_contracts),
             pins=pins,
         )
+        try:
+            yield made
+        finally:
+            await made.close()
 
 
 def stated_pins(given: Overlays) -> Mapping[tuple[str, str], frozenset[str]]:

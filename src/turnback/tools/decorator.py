@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -37,6 +38,7 @@ CONNECTION = "python"
 """The connection of tools that name no other."""
 
 _MARK = "__turnback_tool__"
+_CONNECTION = r"[a-z0-9]+([_-][a-z0-9]+)*"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -65,6 +67,12 @@ def tool(
     Its description is its docstring's first paragraph unless given. Without a contract it is
     irreversible. Raises `ContractRefused` for a contract that contradicts itself.
     """
+
+    if not re.fullmatch(_CONNECTION, connection) or len(connection) > 32:
+        raise ContractRefused(
+            f"A connection cannot be called `{shown(connection)}`: it has small letters, digits,"
+            " and single `_` or `-` between them, 32 at most"
+        )
 
     def mark(function: F) -> F:
         called = name or function.__name__

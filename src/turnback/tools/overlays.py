@@ -150,7 +150,7 @@ def parsed(text: str, *, of: str) -> dict[str, ServerContracts]:
     """The overlay that YAML says, by server; `of` names it in errors. Raises `ContractRefused`."""
     try:
         given = yaml.load(text, Loader=_Loader)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:
         raise ContractRefused(f"`{of}` is no YAML that can be read: {error}") from None
     overlay = parse_as(Overlay, given, of=of)
     return {name: _server(part, f"{of}, {name}") for name, part in overlay.servers.items()}
@@ -219,7 +219,7 @@ def guard(folder: Path, servers: Mapping[str, McpServer]) -> None:
     configured with: its working directory, an argument, a variable. Raises `ContractRefused`.
     """
     for place in (folder, *files(folder)):
-        if place.stat().st_mode & stat.S_IWOTH and not place.is_symlink():
+        if place.stat().st_mode & stat.S_IWOTH:
             raise ContractRefused(
                 f"Everybody can write to `{place}`: take that right away (`chmod o-w`)"
             )

@@ -147,6 +147,12 @@ def test_a_reply_is_read_as_json_where_it_is_one() -> None:
     assert body(" [1, 2]") == [1, 2]
     assert body("{not json") == {"text": "{not json"}
     assert body("7") == {"text": "7"}
+    assert body('{"id": 9007199254740993}') == {"id": 9007199254740993}
+
+
+@pytest.mark.parametrize("text", ['{"id": 1180591620717411303424}', '["\\u0000"]', "[" * 5_000])
+def test_a_reply_whose_values_would_not_be_kept_is_text(text: str) -> None:
+    assert body(text) == {"text": text}
 
 
 def test_equal_numbers_are_equal_and_truth_is_no_number() -> None:

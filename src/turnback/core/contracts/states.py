@@ -10,8 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import orjson
-
 from turnback.core.contracts import conditions
 from turnback.core.contracts.equality import canonical, plain, same
 from turnback.core.contracts.model import ById, Contract, Mode, Resource, Touches
@@ -19,7 +17,7 @@ from turnback.core.contracts.pointers import Document, matches
 from turnback.core.contracts.templates import is_list, resolved
 from turnback.core.effects import Call, Json, LeafPath, Leaves, ResourceKey, Scalar
 from turnback.core.errors import InvalidWorkflow, Unresolved
-from turnback.core.values import check, shown
+from turnback.core.values import check, parse, shown
 
 MAX_LEAVES = 100_000  # leaves of one resource
 MAX_DEPTH = 100  # containers in each other in an answer
@@ -63,17 +61,18 @@ ABSENT = Observation({}, {})
 def body(text: str, structured: Json = None) -> Json:
     """What pointers see of a reply as `result` or `now`.
 
-    The structured content; without it the text as JSON, where it is an object or a list; else the
-    text, as `{"text": …}`.
+    The structured content; without it the text as JSON, where it is an object or a list that can be
+    held as it is (no number is rounded); else the text, as `{"text": …}`.
     """
     if structured is not None:
         return structured
     if text.lstrip()[:1] in ("{", "["):
         try:
-            value = orjson.loads(text)
-        except orjson.JSONDecodeError:
+            value: Json = parse(text.encode())
+            check(value, (), MAX_DEPTH)
+        except (ValueError, InvalidWorkflow):
             return {"text": text}
-        return value  # type: ignore[no-any-return]
+        return value
     return {"text": text}
 
 
