@@ -1,14 +1,14 @@
-"""Tools of a test that act on real files: contacts, a log of mails, and counts of what was called.
+"""Tools of a test that act on real files: a contact and a mailbox are files, named by their paths.
 
-`OUTSIDE` names the folder. A file `hang`, `fail`, `fail_after` or `slow` in it says what the next
-calls do; `calls` has one line for each call that arrived.
+A file `hang`, `fail` or `fail_after` beside them says what the next writes do; `calls` has a line
+for each call that has arrived.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +16,30 @@ from turnback.core.contracts.builder import args, before, key, now
 from turnback.tools.decorator import tool
 
 
-def folder() -> Path:
-    return Path(os.environ["OUTSIDE"])
-
-
-def arrived(name: str) -> None:
-    with (folder() / "calls").open("a") as file:
+def arrived(path: str, name: str) -> None:
+    with (Path(path).parent / "calls").open("a") as file:
         file.write(name + "\n")
 
 
-async def behaves(act: Any) -> None:
+async def behaves(path: str, act: Callable[[], object]) -> None:
     """Do what is to be done, as the folder says that calls behave."""
-    if (folder() / "fail").exists():
+    folder = Path(path).parent
+    if (folder / "fail").exists():
         raise RuntimeError("the vendor says no")
     act()
-    if (folder() / "fail_after").exists():
+    if (folder / "fail_after").exists():
         raise RuntimeError("the vendor broke off")
-    while (folder() / "hang").exists():  # noqa: ASYNC110 - a file has no event
+    while (folder / "hang").exists():  # noqa: ASYNC110 - a file has no event
         await asyncio.sleep(0.02)
 
 
-def contacts() -> dict[str, Any]:
-    path = folder() / "contacts"
-    return dict(json.loads(path.read_text())) if path.exists() else {}
-
-
 @tool(contract={"cases": [{"class": "read"}]})
-async def get_contact(id: str) -> dict[str, Any]:
+def get_contact(id: str) -> dict[str, Any]:
     """Read a contact."""
-    arrived("get_contact")
-    if id not in contacts():
+    arrived(id, "get_contact")
+    if not Path(id).exists():
         raise LookupError("no such contact")
-    return dict(contacts()[id])
+    return dict(json.loads(Path(id).read_text()))
 
 
 @tool(
@@ -80,25 +72,19 @@ async def get_contact(id: str) -> dict[str, Any]:
 )
 async def set_phone(id: str, phone: str) -> dict[str, Any]:
     """Change the phone number of a contact."""
-    arrived("set_phone")
-
-    def act() -> None:
-        held = contacts()
-        held[id] = {**held.get(id, {}), "phone": phone}
-        (folder() / "contacts").write_text(json.dumps(held))
-
-    await behaves(act)
+    arrived(id, "set_phone")
+    await behaves(id, lambda: Path(id).write_text(json.dumps({"phone": phone})))
     return {"ok": True}
 
 
 @tool()
 async def send_mail(to: str, text: str) -> dict[str, Any]:
     """Send a mail."""
-    arrived("send_mail")
+    arrived(to, "send_mail")
 
     def act() -> None:
-        with (folder() / "mails").open("a") as file:
-            file.write(f"{to}: {text}\n")
+        with Path(to).open("a") as mailbox:
+            mailbox.write(f"{text}\n")
 
-    await behaves(act)
+    await behaves(to, act)
     return {"sent": True}

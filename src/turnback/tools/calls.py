@@ -126,7 +126,6 @@ class Calls:
             tool_timeout=limits.tool_timeout,
             max_before=limits.max_before,
             lock_expiry=limits.lock_expiry,
-            lock_patience=limits.lock_patience,
             lease_expiry=limits.lease_expiry,
         )
 

@@ -26,6 +26,10 @@ from turnback.tools import ending, observing
 from turnback.tools.connection import KEY, Connection, Reply
 from turnback.tools.ending import Ended
 
+PATIENCE = 1.0
+"""Seconds for which settling waits for a call that works on the same things: perhaps it is the very
+one, of a process that is frozen, and what is in doubt can be settled later."""
+
 MARGIN_MS = 5_000
 """Beyond `tool_timeout`, until no call can be under way that was sent before."""
 
@@ -59,7 +63,6 @@ class Settling:
     tool_timeout: float
     max_before: int
     lock_expiry: float
-    lock_patience: float
     lease_expiry: float
 
 
@@ -79,7 +82,7 @@ async def settle(
             (touch.resource for touch in effect.touches),
             expiry=by.lock_expiry,
             grace=by.lease_expiry,
-            patience=by.lock_patience,
+            patience=PATIENCE,
         ):
             ended, outcome, n = await _found_out(by, connection, contract, logged, place)
             if ended is None:
@@ -97,7 +100,7 @@ async def settle(
             )
             return ended.effect
     except ResourceBusy:
-        return effect
+        return await _doubtful(by, place, effect, logged)
 
 
 async def _doubtful(by: Settling, place: Place, effect: Effect, logged: Logged) -> Effect:

@@ -175,10 +175,11 @@ def _written(row: asyncpg.Record) -> bytes:
     payload = orjson.loads(text)
     timestamp = round(created_at.timestamp() * 1000)
     kind = "edit" if "edits" in payload else "prompt"
+    effects = orjson.dumps(payload["effects"]).decode() if "effects" in payload else "[]"
     ours = (
         f'{{"session_id":"{session_id}","turn_id":"{turn_id}","record_index":{index},"seq":{seq},'
         f'"id":"{id_}","parent_id":"{parent_id or ROOT_ID}","timestamp":{timestamp},'
-        f'"role":"{role}","branch_id":"{branch_id}","kind":"{kind}","effects":[],'
+        f'"role":"{role}","branch_id":"{branch_id}","kind":"{kind}","effects":{effects},'
         f'"before_hash":"{before_hash.hex()}","after_hash":"{after_hash.hex()}",'
     )
     user = role == "user"

@@ -1,0 +1,323 @@
+"""Tools outside within a turn: what is logged, what waits for a person, and what a stop leaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agreement import state
+from processes import eventually
+from scripted_provider import ScriptedProvider, call, text
+from serving import Server, serving
+from wire import Client, is_status
+
+from turnback.core.effects import CallState, EffectClass, Standing
+from turnback.core.principal import LOCAL
+from turnback.store.effects import Logged
+
+
+@dataclass
+class World:
+    """A folder with contacts and a mailbox, and a server whose agent can reach them."""
+
+    folder: Path
+    provider: ScriptedProvider
+    server: Server
+
+    @property
+    def ann(self) -> str:
+        return str(self.folder / "ann")
+
+    @property
+    def mailbox(self) -> str:
+        return str(self.folder / "mailbox")
+
+    def phone(self) -> str:
+        return str(json.loads(Path(self.ann).read_text())["phone"])
+
+    def mailed(self) -> str:
+        return Path(self.mailbox).read_text()
+
+    def calls(self, name: str) -> int:
+        path = self.folder / "calls"
+        return path.read_text().split().count(name) if path.exists() else 0
+
+    def sets(self, phone: str, *, id: str = "c1", index: int = 0) -> dict[str, Any]:
+        args = {"id": self.ann, "phone": phone}
+        return call("python__set_phone", args, id=id, index=index)
+
+    def mails(self, text: str, *, id: str = "m1", index: int = 0) -> dict[str, Any]:
+        args = {"to": self.mailbox, "text": text}
+        return call("python__send_mail", args, id=id, index=index)
+
+    async def logged(self, session: str) -> list[Logged]:
+        dao = self.server.app.state.sessions.dao
+        return await dao.effects.of_session(await dao.key(LOCAL, session), limit=99)
+
+
+OUTSIDE: dict[str, Any] = {"tool_modules": ("outside_tools",), "tool_stop_grace": 0.2}
+
+
+@asynccontextmanager
+async def world(
+    url: str, folder: Path, provider: ScriptedProvider, **settings: Any
+) -> AsyncIterator[World]:
+    (folder / "ann").write_text('{"phone": "1"}')
+    async with serving(url, **provider.settings, **OUTSIDE | settings) as server:
+        yield World(folder, provider, server)
+
+
+def results(client: Client) -> list[dict[str, Any]]:
+    steps = [f["step"] for f in client.durable if f["type"] == "WsServerStepEvent"]
+    return [result for step in steps for result in step.get("toolResults", ())]
+
+
+def waiting(frame: dict[str, Any]) -> bool:
+    return bool(frame["type"] == "WsServerStatusEvent" and frame["waitingFor"])
+
+
+async def over(client: Client) -> None:
+    await eventually(lambda: state(client) == "AVAILABLE")
+
+
+async def test_a_write_is_in_the_log_with_what_was_there_before_and_its_inverse(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        provider.will([text("I shall"), w.sets("2")], [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.prompt("change it")
+            await over(client)
+            [logged] = await w.logged(session)
+            effect = logged.effect
+            assert (effect.state, effect.standing) == (CallState.DONE, Standing.IN_FORCE)
+            assert effect.class_ is EffectClass.REVERSIBLE
+            [touch] = effect.touches
+            assert (touch.before, touch.wrote) == ({("phone",): "1"}, {("phone",): "2"})
+            [inverse] = effect.inverse or ()
+            assert (inverse.tool, inverse.args) == ("set_phone", {"id": w.ann, "phone": "1"})
+            assert w.phone() == "2"
+            [step] = [f["step"] for f in client.durable if f.get("step", {}).get("toolCalls")]
+            assert step["effects"] == [effect.id]
+            assert step["toolResults"][0]["isError"] is False
+            assert provider.requests[1]["messages"][-1]["role"] == "tool"
+
+
+async def test_a_failure_that_changed_nothing_is_clean_and_one_that_did_is_dirty(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            for how in ("fail", "fail_after"):
+                (tmp_path / how).touch()
+                provider.will([w.sets("2")], [text("done")])
+                await client.prompt("change it")
+                await over(client)
+                (tmp_path / how).unlink()
+            clean, dirty = [logged.effect for logged in await w.logged(session)]
+            assert (clean.state, clean.standing) == (CallState.FAILED_CLEAN, None)
+            assert (dirty.state, dirty.standing) == (CallState.FAILED_DIRTY, Standing.PARTLY)
+            assert dirty.inverse is not None
+            assert [r["isError"] for r in results(client)] == [True, True]
+
+
+async def test_calls_of_one_step_are_made_in_the_models_order(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        phones = [str(n) for n in range(1, 11)]
+        many = [w.sets(p, id=f"c{p}", index=n) for n, p in enumerate(phones)]
+        provider.will(many, [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.prompt("change it ten times")
+            await over(client)
+            effects = [logged.effect for logged in await w.logged(session)]
+            assert [e.args["phone"] for e in effects] == phones
+            befores = [e.touches[0].before for e in effects if e.touches]
+            assert [b and b["phone",] for b in befores] == ["1", *phones[:-1]]
+            states = [CallState.DONE_UNCHANGED] + [CallState.DONE] * 9
+            assert [e.state for e in effects] == states
+            assert w.phone() == "10"
+
+
+@pytest.mark.undo(25)
+async def test_a_stop_in_the_middle_of_a_call_leaves_it_known_or_in_doubt(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, approval="never") as w:
+        (tmp_path / "hang").touch()
+        provider.will([w.sets("2"), w.mails("Hello", index=1)], [text("never said")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="do it")
+            await eventually(lambda: w.calls("set_phone"))
+            refused = await client.ask("Revert", messageId=client.path[0]["messageId"])
+            assert refused["code"] == "busy"
+            await client.send("Stop")
+            await over(client)
+            [logged] = await w.logged(session)
+            # No reply came, and the thing is another than before: that much is known.
+            assert logged.effect.state is CallState.FAILED_DIRTY
+            told = results(client)
+            assert "No reply came" in told[0]["output"]
+            assert told[1]["output"] == "[ERROR] Not run."
+            assert client.durable[-2]["step"]["endReason"] == "stopped"
+            assert w.calls("send_mail") == 0
+            (tmp_path / "hang").unlink()
+            (tmp_path / "fail").touch()
+            provider.will([w.mails("Hello")], [text("it failed")])
+            await client.prompt("again")
+            await over(client)
+            [_, doubtful] = await w.logged(session)
+            assert doubtful.effect.state is CallState.IN_DOUBT
+            assert doubtful.effect.standing is Standing.IN_DOUBT
+
+
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+async def test_a_call_that_cannot_be_taken_back_waits_for_a_person(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider, decision: str
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        provider.will([w.sets("2"), w.mails("Hello", index=1)], [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client, w.server.connect(session, v1=False) as base:
+            await client.snapshot()
+            await base.snapshot()
+            await client.send("Prompt", content="do both")
+            frame = await client.wait(waiting)
+            [approval] = frame["waitingFor"]
+            assert (approval["toolCallId"], approval["class"]) == ("m1", "irreversible")
+            assert approval["toolName"] == "python.send_mail"
+            assert (frame["state"], w.calls("send_mail")) == ("GENERATING", 0)
+            assert w.phone() == "2"  # what comes before it is done
+            told = await base.wait(lambda f: f["type"] == "WsServerErrorEvent")
+            assert "python.send_mail" in told["error"]
+            async with w.server.connect(session) as late:
+                assert (await late.snapshot())["waitingFor"] == [approval]
+            wrong = await client.ask(
+                "Approve", toolCallId="m1", decision=decision, argsHash="another"
+            )
+            assert wrong["code"] == "approval_changed"
+            none = await client.ask("Approve", toolCallId="c1", decision=decision, argsHash="x")
+            assert none["code"] == "unknown_approval"
+            done = await client.ask(
+                "Approve", toolCallId="m1", decision=decision, argsHash=approval["argsHash"]
+            )
+            assert done["type"] == "WsServerAckEvent"
+            await over(client)
+            assert w.calls("set_phone") == 1  # it was done before the turn waited
+            assert w.calls("send_mail") == (decision == "approve")
+            first, second = results(client)
+            assert not first["isError"]
+            assert second["isError"] is (decision == "deny")
+            assert len(await w.logged(session)) == 1 + (decision == "approve")
+
+
+async def test_edited_arguments_are_checked_used_kept_and_told(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        provider.will([w.mails("Hello")], [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="mail")
+            [approval] = (await client.wait(waiting))["waitingFor"]
+            said = {"toolCallId": "m1", "decision": "approve", "argsHash": approval["argsHash"]}
+            wrong = await client.ask("Approve", **said, input={"to": w.mailbox})
+            assert (wrong["code"], wrong["data"]["path"]) == ("invalid_arguments", "/")
+            await client.ask("Approve", **said, input={"to": w.mailbox, "text": "Hi"})
+            await over(client)
+            assert w.mailed() == "Hi\n"
+            [logged] = await w.logged(session)
+            assert logged.effect.args == {"to": w.mailbox, "text": "Hi"}
+            assert logged.proposed == {"to": w.mailbox, "text": "Hello"}
+            [result] = results(client)
+            assert "changed its arguments" in result["output"]
+
+
+@pytest.mark.undo(36)
+async def test_a_turn_that_waits_is_there_after_a_restart_and_a_stop_ends_it(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        provider.will([w.sets("2"), w.mails("Hello", index=1)])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="mail")
+            [approval] = (await client.wait(waiting))["waitingFor"]
+    (tmp_path / "ann").unlink()
+    async with world(fresh_database, tmp_path, provider) as w, w.server.connect(session) as client:
+        shown = await client.snapshot()
+        assert (shown["state"], shown["waitingFor"]) == ("GENERATING", [approval])
+        await asyncio.sleep(0.5)  # polls come and go
+        assert state(client) == "GENERATING"
+        await client.send("Stop")
+        await over(client)
+        assert client.durable[-2]["step"]["endReason"] == "stopped"
+        assert [r["isError"] for r in results(client)] == [False, True]
+        assert w.calls("send_mail") == 0
+        decided = await client.ask(
+            "Approve", toolCallId="m1", decision="approve", argsHash=approval["argsHash"]
+        )
+        assert decided["code"] == "unknown_approval"
+        provider.will([text("well")])
+        await client.prompt("and now?")
+
+
+@pytest.mark.undo(37)
+async def test_of_two_who_decide_at_once_one_wins_and_the_other_is_told(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with (
+        world(fresh_database, tmp_path, provider) as w,
+        serving(fresh_database, **provider.settings, **OUTSIDE) as elsewhere,
+    ):
+        provider.will([w.mails("Hello")], [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as one, elsewhere.connect(session) as two:
+            await one.snapshot()
+            await two.snapshot()
+            await one.send("Prompt", content="mail")
+            [approval] = (await one.wait(waiting))["waitingFor"]
+            await two.wait(waiting)
+            said = {"toolCallId": "m1", "argsHash": approval["argsHash"]}
+            answers = await asyncio.gather(
+                one.ask("Approve", **said, decision="approve"),
+                two.ask("Approve", **said, decision="deny"),
+            )
+            kinds = [answer["type"] for answer in answers]
+            assert sorted(kinds) == ["WsServerAckEvent", "WsServerErrorEvent"]
+            [loser] = [a for a in answers if a["type"] == "WsServerErrorEvent"]
+            approved = kinds[0] == "WsServerAckEvent"
+            assert loser["code"] in ("already_decided", "unknown_approval")
+            await over(one)
+            assert w.calls("send_mail") == approved
+
+
+async def test_what_nobody_decides_in_time_is_not_made(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, approval_ttl=0.3) as w:
+        provider.will([w.mails("Hello")], [text("well")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="mail")
+            await client.wait(is_status("AVAILABLE"))
+            assert "nobody approved it in time" in results(client)[0]["output"]
+            assert w.calls("send_mail") == 0
