@@ -132,6 +132,18 @@ async def test_a_server_that_never_gets_ready_says_why_and_no_call_reaches_it(
             await connection.tools()
         assert failed.value.data["connection"] == "odd"
         with pytest.raises(NotSent, match=said):
+            # Nobody waits for it a second time.
+            await asyncio.wait_for(connection.call("act", {}, timeout=5), 0.5)
+
+
+async def test_a_server_that_keeps_dying_is_waited_for_once() -> None:
+    async with server("good", tool_restart_delay=0.3) as connection:
+        for again in (1, 2):
+            with pytest.raises(Lost, match="ended with the code 3"):
+                await connection.call("act", {"how": "dies"}, timeout=5)
+            if again == 1:
+                assert (await connection.call("act", {}, timeout=5)).text == "done"
+        with pytest.raises(NotSent, match="ended with the code 3"):
             await connection.call("act", {}, timeout=5)
 
 

@@ -28,8 +28,8 @@ log = structlog.get_logger()
 class McpConnection:
     """A `Connection` to one configured server; one process of ours has one process of it.
 
-    Between `start` and `close` it is kept running. While it starts, calls wait for it; when it
-    cannot be used for longer than `tool_restart_delay`, they are `NotSent` at once.
+    Between `start` and `close` it is kept running. While it starts, and when it has died and is
+    started again, calls wait for it; once a start has failed they are `NotSent` at once.
     """
 
     def __init__(self, name: str, server: McpServer, limits: ToolLimits) -> None:
@@ -43,8 +43,8 @@ class McpConnection:
         self._why = ToolServerFailed(
             f"The tool server `{name}` is not started", connection=name, reason="not started"
         )
-        self._again_at = 0.0
-        self._turn = asyncio.Event()  # set when it is ready, or its start has failed
+        self._failing = False  # its last start has failed, or it keeps dying
+        self._turn = asyncio.Event()  # set when it is ready, and when it has ended
         self._keeping: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -53,7 +53,9 @@ class McpConnection:
         self._keeping = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        """End it."""
+        """End it; whoever waits for it is told that it cannot be used."""
+        self._failing = True
+        self._turn.set()
         for task in (self._asking, self._keeping):
             if task is not None:
                 task.cancel()
@@ -98,13 +100,11 @@ class McpConnection:
             self._asking = None
 
     async def _ready(self) -> Session:
-        """The session, waited for while it starts; each start has a limit of its own."""
-        for _ in range(2):  # one that has just died, and its next start
-            if self._usable():
-                break
-            until = self._again_at - asyncio.get_running_loop().time()
-            if self._keeping is None or until > self._limits.restart_delay:
-                break
+        """The session, waited for while it starts, which has a limit of its own.
+
+        Nobody waits for a server whose last start has failed: it would hold up every turn.
+        """
+        while not self._usable() and not self._failing and self._keeping is not None:
             self._turn.clear()
             await self._turn.wait()
         if self._session is None or not self._usable():
@@ -126,7 +126,7 @@ class McpConnection:
                     self.name, self._server, self._limits, on_change=self._changed
                 ) as session:
                     self._listed = self.generation, await session.tools()
-                    self._session = session
+                    self._session, self._failing = session, False
                     self._turn.set()
                     log.info("tool server ready", connection=self.name, tools=len(self._listed[1]))
                     await session.life.ended.wait()
@@ -138,11 +138,12 @@ class McpConnection:
                     self._why = mcp_session.failed(self.name, "its connection broke")
                     log.warning("tool server broke", connection=self.name, exc_info=error)
             finally:
+                if loop.time() - began > self._limits.restart_delay_max:
+                    delay = self._limits.restart_delay
+                # One that dies again and again is as good as one that does not start.
+                self._failing = self._session is None or delay > self._limits.restart_delay
                 self._session = None
-            if loop.time() - began > self._limits.restart_delay_max:
-                delay = self._limits.restart_delay
             self._changed()
-            self._again_at = loop.time() + delay
             self._turn.set()
             log.warning(
                 "tool server ended",
@@ -151,7 +152,6 @@ class McpConnection:
                 again_in=delay,
             )
             await asyncio.sleep(delay)
-            self._again_at = 0.0
             delay = min(delay * 2, self._limits.restart_delay_max)
 
     def _changed(self) -> None:
