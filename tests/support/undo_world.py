@@ -111,6 +111,7 @@ class World:
     ledger: dict[ResourceKey, list[LedgerEntry]] = field(default_factory=dict)
     late: dict[Cell, Json | None] = field(default_factory=dict)
     born: Iterator[int] = field(default_factory=lambda: count(1))
+    watched: bool = True  # whether nobody else has written during an undo
 
     def begin(self) -> None:
         """From here on the world is the agent's to change."""

@@ -16,10 +16,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from undo_world import HOUR, Agent, Fault, Runner, Store, World, planned, thing
 
+from turnback.core import drift
 from turnback.core.effects import Verb
+from turnback.core.undo import residue
 from turnback.core.undo.actions import Action, Read, Settle, Wait
 from turnback.core.undo.budget import Budget
-from turnback.core.undo.rows import CompensationState, Outcome, Policy
+from turnback.core.undo.rows import Claim, CompensationState, Outcome, Policy
 
 IDS = ["anna", "bert", "carl"]
 LEAVES = ["phone", "mail", "note"]
@@ -145,6 +147,7 @@ def carried_out(story: Story, *, crash_at: frozenset[int] = frozenset()) -> tupl
 
     def come(action: Action) -> None:
         if isinstance(action, Read | Wait | Settle) and (at := next(seen)) in during:
+            world.watched = False
             strange(world, during[at])
 
     faults = {(f"session-1-e{number}", n): fault for number, n, fault in story.faults}
@@ -173,7 +176,7 @@ def assert_true(world: World, store: Store) -> None:
             member.verb is Verb.ACKNOWLEDGE and store.effects()[member.effect_id].tells
             for member in store.plan.members
         )
-    if store.run.outcome is Outcome.NOT_REVERTED:
+    if store.run.outcome is Outcome.NOT_REVERTED and world.watched:
         assert not world.acted
     overwritten = {cell for cell, value in world.late.items() if world.state().get(cell) != value}
     assert not overwritten, "a stranger's leaf was overwritten"
@@ -277,3 +280,60 @@ def test_without_keys_a_run_that_was_cut_off_is_still_true(
         assert not left
     assert not any(("twice",) in leaves for leaves in world.things.values())
     assert len(world.calls) <= agent_store.run.budget.calls
+
+
+# With a rule taken out, these same assertions fail
+
+
+def no_check(basis: drift.Basis, seen: drift.Seen, *, narrow: bool) -> drift.Verdict:
+    return drift.Go()
+
+
+def no_verification(*_: Any, **__: Any) -> drift.Reached:
+    return drift.Reached.GOAL
+
+
+def no_strangers(*_: Any) -> tuple[drift.LedgerEntry, ...]:
+    return ()
+
+
+def no_claims(*_: Any, **__: Any) -> tuple[Claim, ...]:
+    return ()
+
+
+EDITED = Story(acts=(("set", "anna", "phone", "r"),), late=(("edit", "anna", {"phone"}),))
+MADE = Story(acts=(("create", "carl", {"phone": "p"}),), late=(("edit", "carl", {"mail"}),))
+LIED_TO = Story(acts=(("set", "anna", "phone", "r"),), faults=((1, 1, Fault.LIE),))
+WRONGED = Story(acts=(("set", "anna", "phone", "r"),), faults=((1, 1, Fault.WRONG),))
+SPARED = Story(acts=(("set_for_good", "anna", "phone", "r"),))
+AGAIN = Story(
+    acts=(("delete", "anna"), ("create", "anna", {"phone": "p"})), late=(("remove", "anna"),)
+)
+
+
+@pytest.mark.parametrize(
+    ("module", "rule", "without", "story"),
+    [
+        (drift, "judge", no_check, EDITED),
+        (drift, "judge", no_check, MADE),
+        (drift, "verify", no_verification, LIED_TO),
+        (drift, "verify", no_verification, WRONGED),
+        (drift, "theirs", no_strangers, AGAIN),
+        (residue, "claims", no_claims, SPARED),
+    ],
+)
+def test_without_a_rule_the_world_says_so(
+    monkeypatch: pytest.MonkeyPatch, module: Any, rule: str, without: Any, story: Story
+) -> None:
+    assert_true(*carried_out(story))
+    monkeypatch.setattr(module, rule, without)
+    with pytest.raises(AssertionError):
+        assert_true(*carried_out(story))
+
+
+def test_without_reading_back_a_refund_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid = Story(acts=(("charge",),), faults=((1, 1, Fault.BUSY_AFTER),), key_ms=0)
+    assert_true(*carried_out(paid))
+    monkeypatch.setattr(drift, "digest", lambda _: "the same for all")
+    with pytest.raises(AssertionError):
+        assert_true(*carried_out(paid))
