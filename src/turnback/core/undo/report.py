@@ -30,7 +30,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportItem:
-    """One member of the run in words; `values` are shown where somebody else changed it."""
+    """One member of the run; `what` is the name that people know it by, `said` its end in words.
+
+    `values` are shown where somebody else changed it.
+    """
 
     effect_id: str
     tool: str
@@ -62,6 +65,7 @@ class ReportResidue:
     draft: Draft | None
     status: ResidueStatus
     leaves: tuple[Claim, ...]
+    values: tuple[LeafValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

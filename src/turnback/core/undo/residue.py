@@ -6,6 +6,8 @@ the right reads them. It claims every leaf that differs, or may (undo.md 6).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from turnback.core import drift
 from turnback.core.effects import Effect, Verb
 from turnback.core.undo.rows import (
@@ -15,6 +17,7 @@ from turnback.core.undo.rows import (
     Fix,
     Reason,
     ResidueRow,
+    ResidueStatus,
 )
 
 TEMPLATE_OF_STATE = {
@@ -102,6 +105,18 @@ def _fix(effect: Effect, state: CompensationState) -> Fix:
     if state is CompensationState.COMPENSATED and not effect.tells:
         return Fix.NOBODY
     return FIX_OF_STATE[state]
+
+
+def acknowledged(residue: ResidueRow) -> ResidueRow:
+    """It after a person took note of it; what is settled stays so. No outcome is raised by it."""
+    if residue.status is ResidueStatus.SETTLED:
+        return residue
+    return replace(residue, status=ResidueStatus.ACKNOWLEDGED)
+
+
+def settled(residue: ResidueRow) -> ResidueRow:
+    """It after its time, found to be settled. No outcome is raised by it."""
+    return replace(residue, status=ResidueStatus.SETTLED)
 
 
 def claims(
