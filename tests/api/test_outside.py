@@ -321,3 +321,77 @@ async def test_what_nobody_decides_in_time_is_not_made(
             await client.wait(is_status("AVAILABLE"))
             assert "nobody approved it in time" in results(client)[0]["output"]
             assert w.calls("send_mail") == 0
+
+
+async def test_a_call_that_is_held_back_is_cancelled_by_a_stop(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, approval="never", secret_key="k") as w:
+        args = {"to": w.mailbox, "pin": "4711"}
+        provider.will([call("python__send_later", args, id="h1")], [text("never said")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="later")
+
+            async def held() -> bool:
+                return bool(await w.logged(session))
+
+            await eventually(held)
+            [logged] = await w.logged(session)
+            assert logged.effect.state is CallState.INTENT
+            assert logged.effect.hold_until == logged.effect.at + 30_000
+            await client.send("Stop")
+            await over(client)
+            [logged] = await w.logged(session)
+            assert (logged.effect.state, logged.effect.standing) == (CallState.FAILED_CLEAN, None)
+            assert "Not sent" in results(client)[0]["output"]
+            assert w.calls("send_later") == 0
+
+
+async def test_secrets_are_shown_to_nobody_and_kept_by_their_key_alone(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, secret_key="k") as w:
+        args = {"at": w.ann, "pin": "4711"}
+        provider.will([call("python__unlock", args, id="u1")], [text("open")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="open it")
+            [approval] = (await client.wait(waiting))["waitingFor"]
+            assert approval["input"] == {"at": w.ann, "pin": "(secret)"}
+            said = {"toolCallId": "u1", "argsHash": approval["argsHash"]}
+            await client.ask("Approve", **said, decision="approve")
+            await over(client)
+            [result] = results(client)
+            assert json.loads(result["output"]) == {"token": "(secret)", "open": True}
+            assert "1174" not in str(provider.requests)
+            [logged] = await w.logged(session)
+            assert logged.is_secret
+            assert logged.effect.result == {"token": "1174", "open": True}
+
+
+@pytest.mark.undo(11)
+async def test_a_call_whose_reply_was_lost_is_found_before_it_is_made_again(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, approval="never") as w:
+        args = {"at": str(tmp_path / "orders"), "reference": "A1"}
+        provider.will([call("python__order", args, id="o1")], [text("lost")])
+        session = await w.server.session()
+        (tmp_path / "hang").touch()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="order")
+            await eventually(lambda: w.calls("order"))
+            await client.send("Stop")
+            await over(client)
+            (tmp_path / "hang").unlink()
+            assert [o.effect.state for o in await w.logged(session)] == [CallState.IN_DOUBT]
+            provider.will([call("python__order", args, id="o2")], [text("it is there")])
+            await client.prompt("order it again")
+            await over(client)
+            assert "did take effect" in results(client)[-1]["output"]
+            assert w.calls("order") == 1
+            assert [o.effect.state for o in await w.logged(session)] == [CallState.DONE]

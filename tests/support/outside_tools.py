@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from turnback.core.contracts.builder import args, before, key, now
+from turnback.core.contracts.builder import args, before, key, now, result
 from turnback.tools.decorator import tool
 
 
@@ -88,3 +88,58 @@ async def send_mail(to: str, text: str) -> dict[str, Any]:
 
     await behaves(to, act)
     return {"sent": True}
+
+
+@tool(
+    contract={
+        "cases": [{"class": "irreversible"}],
+        "hold": 30,
+        "secret": [args.pin, result.token],
+    }
+)
+async def send_later(to: str, pin: str) -> dict[str, Any]:
+    """Send a notice, after a while."""
+    arrived(to, "send_later")
+    return {"token": pin[::-1], "sent": True}
+
+
+@tool(
+    contract={
+        "cases": [{"class": "irreversible"}],
+        "secret": [args.pin, result.token],
+    }
+)
+async def unlock(at: str, pin: str) -> dict[str, Any]:
+    """Open a door."""
+    arrived(at, "unlock")
+    return {"token": pin[::-1], "open": True}
+
+
+@tool(contract={"cases": [{"class": "read"}]})
+def find_order(at: str, reference: str) -> dict[str, Any]:
+    """Look orders up."""
+    path = Path(at)
+    orders = path.read_text().split() if path.exists() else []
+    return {"found": [order for order in orders if order == reference]}
+
+
+@tool(
+    contract={
+        "cases": [{"class": "irreversible"}],
+        "find": {
+            "call": "find_order",
+            "args": {"at": args.at, "reference": args.reference},
+            "found": now.found.each,
+        },
+    }
+)
+async def order(at: str, reference: str) -> dict[str, Any]:
+    """Order something, under a reference."""
+    arrived(at, "order")
+
+    def act() -> None:
+        with Path(at).open("a") as orders:
+            orders.write(f"{reference}\n")
+
+    await behaves(at, act)
+    return {"ordered": reference}

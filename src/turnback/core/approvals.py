@@ -56,8 +56,8 @@ class Approval:
     """One question: may this call be made?
 
     `class_` is the worst that the call may still turn out to be; `because` says why it is worse
-    than its contract has it. `args` are as the model proposed them, `edited` as the person who
-    approved has changed them. Times are in ms since the epoch.
+    than its contract has it. `args` are as the model proposed them, without secrets; `edited` as
+    the person who approved has changed them. Times are in ms since the epoch.
     """
 
     step_id: str

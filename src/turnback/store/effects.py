@@ -131,6 +131,10 @@ released as (delete from resource_locks using changed where holder = $6::uuid),
 written as ({ledger.insert("s.project_id", _END_FIRST + len(_ENDS), _ENDED_AT, "changed, s")})
 select exists(select from changed) as changed, exists(select from s) as owned"""
 
+CONFIRM = f"""with {_OWNED}
+select exists (select from s) and exists (select from effects
+    where root_id = $1::uuid and id = $4::uuid and state = 'intent')"""
+
 AGAIN = """with e as (
     select id from effects where root_id = $1::uuid and id = $3::uuid and session_id = $2::uuid
         and state in ('intent', 'in_doubt')),
@@ -284,6 +288,12 @@ class Effects:
                 raise ResourceBusy("A lock of this call was lost before it was sent; try again")
             raise _fenced()
         return int(row["number"])
+
+    async def confirm(self, key: SessionKey, effect_id: str, *, fence: int) -> None:
+        """Raise `FencedOff` unless the run is still this process's, and nobody has given it up."""
+        args = (key.root_id, key.id, fence, effect_id)
+        if not await self._db.run(lambda c: c.fetchval(CONFIRM, *args)):
+            raise _fenced()
 
     async def end(
         self,

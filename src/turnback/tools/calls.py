@@ -19,7 +19,7 @@ import structlog
 from jsonschema import Draft202012Validator, SchemaError
 
 from turnback.core.approvals import Approval, ApprovalPolicy, ApprovalStatus, needs_approval
-from turnback.core.contracts import choose, states
+from turnback.core.contracts import choose, secrets, states
 from turnback.core.contracts.choose import Before, Decision
 from turnback.core.effects import CallState, Effect, EffectClass, Json, ResourceKey, Standing, worst
 from turnback.core.errors import (
@@ -47,6 +47,10 @@ log = structlog.get_logger()
 
 SCOPE = "="
 """Before the name of a scope of which one call at a time is made: no kind begins with it."""
+
+MAY_HAVE_LOST_ITS_RUN = 0.5
+"""Seconds between an intent and its sending after which it is asked whether the run is still ours:
+a process may have been frozen in between."""
 
 NAMINGS = 3
 """How often the things a call touches may turn out to be others than those that were locked."""
@@ -170,12 +174,15 @@ class Calls:
         longer this process's, `DatabaseUnavailable` where the database stays away; whatever else
         goes wrong is for the model to read.
         """
+        proposed = None
         if approval is not None:
-            allowed = approval.allows
-            if allowed is None:
+            if approval.status is not ApprovalStatus.APPROVED:
                 return Answered(_not_allowed(approval), is_error=True)
-            args = allowed
-        making = _Making(self, connection, tool, args, place, tool_call_id, approval, stop)
+            if approval.edited is not None:
+                proposed, args = args, approval.edited
+        making = _Making(
+            self, connection, tool, args, place, tool_call_id, approval, stop, proposed
+        )
         try:
             check_arguments(tool, args)
             answer = await making.after_doubt() or await making.run()
@@ -206,6 +213,7 @@ class _Making:
     tool_call_id: str
     approval: Approval | None
     stop: asyncio.Event
+    proposed: Mapping[str, Json] | None = None
 
     @property
     def limits(self) -> CallLimits:
@@ -301,7 +309,7 @@ class _Making:
             connection=self.tool.connection,
             tool=self.tool.name,
             class_=decision.class_,
-            args=dict(self.args),
+            args=secrets.shown_args(self.tool.contract, self.args),
             because=decision.worse_because or self.tool.why,
             asked_at=now,
             expires_at=now + round(self.limits.approval_ttl * 1000),
@@ -363,11 +371,13 @@ class _Making:
             args=dict(self.args),
             at=now_ms(),
         )
+        if contract.hold is not None:
+            effect = replace(effect, hold_until=effect.at + round(contract.hold * 1000))
         effect = ending.intended(effect, contract, before, decision)
         kept: Json = observing.to_json(before)
-        secret = ending.is_secret(contract, effect)
-        if secret and not self.calls.effects.can_seal:
-            effect, kept, secret = ending.without_states(effect), None, False
+        secret, can_seal = secrets.has_secrets(contract), self.calls.effects.can_seal
+        if secret and not can_seal:
+            effect, kept = ending.without_states(effect), None
         key = f"f:{effect.id}"
         honoured = None if contract.key is None else round(contract.key.honoured * 1000)
         entries = await self.calls.ledger.entries(
@@ -375,24 +385,28 @@ class _Making:
         )
         assert self.place.fence is not None, "calls are made within runs"
         hit("call.intend")
+        began = asyncio.get_running_loop().time()
         number = await self.calls.effects.intend(
             self.place.key,
             effect,
             fence=self.place.fence,
             held=held,
-            lock_expiry=self.limits.lock_expiry,
+            lock_expiry=self.limits.lock_expiry + (contract.hold or 0),
             call_key=key,
             key_until=None if honoured is None else effect.at + honoured,
             before=kept,
-            proposed=self._proposed(),
-            secret=secret,
+            proposed=self.proposed,
+            secret=secret and can_seal,
         )
         effect = replace(effect, number=number)
         hit("call.intended")
-        outcome, reply, reason = await self._send(key)
+        if await self._may_send(effect, began):
+            outcome, reply, reason = await self._send(key)
+        else:
+            outcome, reply, reason = CallOutcome.NOT_SENT, None, "the turn was stopped before"
         hit("call.replied")
         ended = await self._ended(effect, before, outcome, reply, reason, entries)
-        if not self.calls.effects.can_seal and ending.is_secret(contract, ended.effect):
+        if secret and not can_seal:
             ended = Ended(ending.without_states(ended.effect))
         is_known = ended.effect.state in (CallState.DONE, CallState.DONE_UNCHANGED)
         await self._patiently(
@@ -405,16 +419,30 @@ class _Making:
                 before=None if is_known else kept,
                 ledger_entries=ended.entries,
                 at=datetime.now(UTC),
-                secret=ending.is_secret(contract, ended.effect) and self.calls.effects.can_seal,
+                secret=secret and can_seal,
             )
         )
         hit("call.done")
         return self._answer(ended.effect, reply, outcome, reason)
 
-    def _proposed(self) -> Mapping[str, Json] | None:
-        if self.approval is None or self.approval.edited is None:
-            return None
-        return self.approval.args
+    async def _may_send(self, effect: Effect, began: float) -> bool:
+        """Wait until the call need not be held back any more. False: it was stopped till then.
+
+        Raises `FencedOff` where so much time has gone by that another process may have the run.
+        """
+        loop = asyncio.get_running_loop()
+        if effect.hold_until is not None:
+            left = max(0.0, (effect.hold_until - now_ms()) / 1000)
+            try:
+                await asyncio.wait_for(self.stop.wait(), timeout=left)
+            except TimeoutError:
+                pass
+            else:
+                return False
+        if loop.time() - began > MAY_HAVE_LOST_ITS_RUN:
+            assert self.place.fence is not None
+            await self.calls.effects.confirm(self.place.key, effect.id, fence=self.place.fence)
+        return True
 
     async def _send(self, key: str | None) -> tuple[CallOutcome, Reply | None, str]:
         """Send the call, and wait for its reply: no longer than may be, nor after a stop."""
@@ -509,7 +537,10 @@ class _Making:
     # -- what the model is told
 
     def _told(self, reply: Reply) -> str:
-        text = reply.text
+        text, contract = reply.text, self.tool.contract
+        if contract.secret:
+            answer = states.body(reply.text, reply.structured)
+            text = said(secrets.shown_result(contract, self.args, answer))
         if not text and reply.structured is not None:
             text = orjson.dumps(reply.structured).decode()
         return cut(text, self.limits.max_tool_output)
@@ -529,26 +560,28 @@ class _Making:
         return Answered(_error(outcome, reason), is_error=True, effect_id=effect.id)
 
 
+def said(result: Json) -> str:
+    """A result as it was said: the text that it was, or JSON."""
+    if isinstance(result, dict) and result.keys() == {"text"} and isinstance(result["text"], str):
+        return result["text"]
+    return orjson.dumps(result).decode()
+
+
 def told_of(effect: Effect, most: int) -> Answered:
     """What a model is told of a call that the log has; `most` characters of its output."""
-    result = effect.result
-    output = None
-    if isinstance(result, dict) and result.keys() == {"text"} and isinstance(result["text"], str):
-        output = result["text"]
-    elif result is not None:
-        output = orjson.dumps(result).decode()
+    output = None if effect.result is None else said(effect.result)
     match effect.state:
         case CallState.INTENT | CallState.IN_DOUBT:
             return Answered(output or UNKNOWN, is_error=True, effect_id=effect.id)
         case CallState.DONE | CallState.DONE_UNCHANGED:
-            said = "Done. What it answered is not known." if output is None else output
-            return Answered(cut(said, most), effect_id=effect.id)
+            told = "Done. What it answered is not known." if output is None else output
+            return Answered(cut(told, most), effect_id=effect.id)
         case CallState.FAILED_CLEAN:
-            said = output or "It surely did not take effect."
-            return Answered(cut(said, most), is_error=True, effect_id=effect.id)
+            told = output or "It surely did not take effect."
+            return Answered(cut(told, most), is_error=True, effect_id=effect.id)
         case CallState.FAILED_DIRTY:
-            said = output or "What it answered is not known, and what it touches has changed."
-            return Answered(cut(said, most), is_error=True, effect_id=effect.id)
+            told = output or "What it answered is not known, and what it touches has changed."
+            return Answered(cut(told, most), is_error=True, effect_id=effect.id)
 
 
 def cut(text: str, most: int) -> str:

@@ -152,12 +152,6 @@ def not_sent(effect: Effect, reason: str) -> Ended:
     )
 
 
-def is_secret(contract: Contract, effect: Effect) -> bool:
-    """Whether a state that the effect holds is nobody's to see."""
-    kinds = {touch.resource.kind for touch in effect.touches}
-    return any(contract.resources[kind].secret for kind in kinds if kind in contract.resources)
-
-
 def without_states(effect: Effect) -> Effect:
     """The effect without anything of its states: there is no key to keep them under."""
     return replace(

@@ -31,7 +31,7 @@ PATIENCE = 1.0
 one, of a process that is frozen, and what is in doubt can be settled later."""
 
 MARGIN_MS = 5_000
-"""Beyond `tool_timeout`, until no call can be under way that was sent before."""
+"""For clocks that differ, and beyond `tool_timeout`, until no call that was sent is under way."""
 
 
 def now_ms() -> int:
@@ -74,6 +74,8 @@ async def settle(
     Raises `FencedOff`, `DatabaseUnavailable`.
     """
     effect = logged.effect
+    if effect.hold_until is not None and now_ms() < effect.hold_until - MARGIN_MS:
+        return await _not_sent(by, place, effect, logged)
     if effect.purged or (logged.before is None and contract.find is None):
         return await _doubtful(by, place, effect, logged)
     try:
@@ -103,11 +105,25 @@ async def settle(
         return await _doubtful(by, place, effect, logged)
 
 
+async def _not_sent(by: Settling, place: Place, effect: Effect, logged: Logged) -> Effect:
+    """A call that was still held back when its process ended, and so was never sent."""
+    ended = ending.not_sent(effect, "the process ended before").effect
+    await by.effects.end(
+        place.key,
+        ended,
+        fence=place.fence,
+        outcome=CallOutcome.NOT_SENT,
+        at=datetime.now(UTC),
+        secret=logged.is_secret,
+    )
+    return ended
+
+
 async def _doubtful(by: Settling, place: Place, effect: Effect, logged: Logged) -> Effect:
     """Nobody knows, and that is what the log says from now on."""
-    if effect.state is not CallState.INTENT:
-        return effect
     doubtful = replace(effect, state=CallState.IN_DOUBT)
+    if effect.state is not CallState.INTENT or effect.purged:
+        return doubtful  # of one whose states cannot be read nothing is written over them
     await by.effects.end(
         place.key,
         doubtful,
