@@ -200,7 +200,8 @@ class Settings(BaseSettings):
     """
     demo: bool | None = None
     """Whether the demo world is there: a mailbox, a calendar, contacts, payments and a chat that
-    are nobody's. Unset, it is there as long as no MCP server is configured.
+    are nobody's. Unset, it is there with the embedded database, as long as no MCP server is
+    configured.
     """
     tool_start_timeout: Seconds = 30.0
     """How long a tool server may take to be ready and to name its tools."""

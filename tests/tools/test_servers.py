@@ -82,3 +82,5 @@ def test_the_demo_world_is_there_until_a_server_is_configured() -> None:
     assert set(configured(Settings(mcp_servers=FILES))) == {"files"}
     assert set(configured(Settings(mcp_servers=FILES, demo=True))) == {"files", DEMO}
     assert configured(Settings(demo=False)) == {}
+    shared = "postgresql://db.example/turnback"
+    assert configured(Settings.model_validate({"database_url": shared})) == {}

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
 import yaml
 from pydantic import TypeAdapter, ValidationError
 
@@ -21,6 +22,8 @@ DEMO = "demo"
 """The connection of the demo world."""
 PYTHON = "python"
 """The connection of tools that are Python functions."""
+
+log = structlog.get_logger()
 
 _SERVERS = TypeAdapter(dict[ServerName, McpServer])
 
@@ -46,9 +49,14 @@ def configured(settings: Settings) -> dict[str, McpServer]:
 
 
 def has_demo(settings: Settings) -> bool:
-    """Whether the demo world is there."""
+    """Whether the demo world is there.
+
+    Unset it is not where processes share a database: each would have a world of its own, and undo
+    in one what was done in another.
+    """
     if settings.demo is None:
-        return not settings.mcp_servers and settings.tools_file is None
+        shared = settings.database_url is not None
+        return not (shared or settings.mcp_servers or settings.tools_file is not None)
     return settings.demo
 
 
@@ -69,6 +77,8 @@ async def running(settings: Settings) -> AsyncIterator[Mapping[str, McpConnectio
 
     Raises `SettingsInvalid`.
     """
+    if has_demo(settings):
+        log.info("the demo world is there", switch_off="TURNBACK_DEMO=false")
     limits = ToolLimits.of(settings)
     found = {
         name: McpConnection(name, server, limits) for name, server in configured(settings).items()
