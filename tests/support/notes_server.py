@@ -5,7 +5,7 @@
 Manners, each of which is a lie of its contracts: `flags` (reading a mail raises its flag),
 `hidden` (and its state leaves that out), `rounds` (texts are cut when they are set), `also`
 (setting a note changes another), `same` (it says that nothing changed), `open` (a tool that is
-declared to be a read is none).
+declared to be a read is none), `finds` (a note that is added is one that was there).
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ def set_note(id: str, text: str | None = None, tags: list[str] | None = None) ->
 
 
 def add_note(text: str) -> dict[str, Any]:
+    if MANNER == "finds":
+        return {"id": "n1"}
     id = f"n{len(NOTES) + 1}"
     NOTES[id] = {"id": id, "text": text, "tags": []}
     return {"id": id}

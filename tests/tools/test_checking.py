@@ -72,6 +72,11 @@ async def test_a_read_that_raises_a_flag_that_no_state_has_is_found_too() -> Non
         ("rounds", "set_note", "after its inverse the note `n2` is another: `text`"),
         ("also", "set_note", "it changes the note `n2`, which it does not touch as it says"),
         ("same", "set_note", "`unchanged` holds, and the note `n1` has changed"),
+        (
+            "finds",
+            "add_note",
+            "the note `n1`, which it says it makes, was there before: it `touches` it",
+        ),
         ("open", "open_mail", "it changes the mail `m1`, which it does not touch as it says"),
     ],
 )

@@ -221,6 +221,9 @@ class Trial:
         decision = choose.decide(contract, name, args, before, answer)
         goal: World = {key: world[key] for key in touched}
         for key in decision.makes:
+            if key in world and world[key] != states.ABSENT:
+                said = f"{_named(key)}, which it says it makes, was there before: it `touches` it"
+                return self._said(tool.name, Verdict.LIES, said)
             goal[key] = states.ABSENT
             self._known[key] = contract
         after = await self._world()

@@ -266,6 +266,14 @@ def test_what_only_the_result_names_is_made() -> None:
     assert choose.decide(of, "here", {}, choose.Before(), {}).class_ == "irreversible"
 
 
+def test_what_was_there_before_was_not_made() -> None:
+    of = note(makes=[{"note": {"id": {"$1": "$.result.id"}}}])
+    assert decided(of, {"id": "n2"}).class_ == "reversible"
+    found = decided(of, {"id": "n1"})
+    assert found.class_ == "irreversible"
+    assert "was there before" in str(found.worse_because)
+
+
 def test_covers_and_needs_are_resources() -> None:
     key = [{"note": {"id": {"$1": "$.result.other"}}}]
     of = note(case={"covers": key, "needs": key})

@@ -170,10 +170,12 @@ def decide(
     `keeps_secrets`: whether there is a key to keep secrets under.
     """
     at = document(contract, args, before, result)
-    possible, certain = _cases(contract, at)
+    possible, closed = _cases(contract, at)
+    certain = closed and len(possible) == 1
     case = contract.cases[possible[0]] if certain else None
     class_ = worst(contract.cases[index].class_ for index in possible)
-    if not certain and _open(contract, possible, before, result):
+    known = before is not None and (result is not None or bool(before.unreadable))
+    if not closed or (known and not certain):
         class_ = EffectClass.IRREVERSIBLE
     decision = Decision(
         class_=class_,
@@ -207,25 +209,15 @@ def decide(
 
 
 def _cases(contract: Contract, at: Document) -> tuple[tuple[int, ...], bool]:
-    """The cases that are possible, in their order, and whether it is certainly the one."""
+    """The cases that are possible, in their order, and whether it is surely one of them."""
     possible: list[int] = []
     for index, case in enumerate(contract.cases):
         verdict = True if case.when is None else conditions.holds(case.when, at)
         if verdict is not False:
             possible.append(index)
         if verdict is True:
-            return tuple(possible), len(possible) == 1
+            return tuple(possible), True
     return tuple(possible), False
-
-
-def _open(
-    contract: Contract, possible: tuple[int, ...], before: Before | None, result: Json
-) -> bool:
-    """Whether a call may fall under no case, or which one cannot be made out any more."""
-    if not possible or contract.cases[possible[-1]].when is not None:
-        return True
-    known = before is not None and result is not None
-    return known or bool(before is not None and before.unreadable)
 
 
 def _residue(contract: Contract, possible: tuple[int, ...], class_: EffectClass) -> str | None:
@@ -285,6 +277,8 @@ def _bounded(
                 makes = states.keys(contract.makes, contract, connection, at)
                 decision = replace(decision, makes=makes)
                 if before is not None:
+                    _new(makes, before)
+                if before is not None:
                     _calls(case, at)
     except Unresolved as error:
         return _worse(decision, EffectClass.IRREVERSIBLE, error.message)
@@ -298,6 +292,14 @@ def _bounded(
     if before is not None and before.unreadable:
         return _worse(decision, EffectClass.COMPENSABLE, next(iter(before.unreadable.values())))
     return decision
+
+
+def _new(makes: tuple[ResourceKey, ...], before: Before) -> None:
+    """Raise `Unresolved` if something that the call is to have made was there before it."""
+    there = {key for key, seen in before.observed if seen != states.ABSENT}
+    for key in makes:
+        if key in there:
+            raise Unresolved(f"The `{key.kind}` that it is to have made was there before")
 
 
 def _worse(decision: Decision, class_: EffectClass, reason: str) -> Decision:
