@@ -29,6 +29,12 @@ def test_each_setting_and_command_that_is_named_is_there() -> None:
         for group in commands.registered_groups
         for command in group.typer_instance.registered_commands
     }
+    there |= {  # those that are commands by themselves
+        group.name
+        for group in commands.registered_groups
+        if (callback := group.typer_instance.registered_callback) is not None
+        and callback.invoke_without_command
+    }
     groups = "|".join(group.name for group in commands.registered_groups)
     named = set(re.findall(rf"(?:`|\n)turnback ((?:(?:{groups}) )?[a-z]+)", TEXT))
     assert named <= there
