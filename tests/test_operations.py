@@ -32,8 +32,7 @@ def test_each_setting_and_command_that_is_named_is_there() -> None:
     there |= {  # those that are commands by themselves
         group.name
         for group in commands.registered_groups
-        if (callback := group.typer_instance.registered_callback) is not None
-        and callback.invoke_without_command
+        if group.typer_instance.info.invoke_without_command is True
     }
     groups = "|".join(group.name for group in commands.registered_groups)
     named = set(re.findall(rf"(?:`|\n)turnback ((?:(?:{groups}) )?[a-z]+)", TEXT))
