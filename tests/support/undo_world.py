@@ -215,11 +215,11 @@ class World:
                 self.things[key]["status",] = "refunded"
             case _:
                 raise AssertionError(call.tool)
-        if fault is Fault.WRONG:
-            for path in self.things.get(key, {}):
-                self.things[key][path] = "wrong"
+        if fault is Fault.WRONG and key in self.things:
+            for name in args.get("leaves", {}):
+                self.things[key][name,] = "wrong"
         if fault is Fault.COLLATERAL and key in self.things:
-            self.things[key]["note",] = "collateral"
+            self.things[key]["extra",] = "collateral"
 
     def _write(self, key: ResourceKey, tool: str, args: Any) -> None:
         leaves = self.things[key]
