@@ -113,6 +113,13 @@ def test_what_writes_other_leaves_than_a_narrow_inverse_does_not_depend_on_it(
     }
 
 
+def test_what_a_call_in_doubt_wrote_may_be_any_leaf(agent: Agent) -> None:
+    agent.set(ANNA, "phone", "B")
+    doubt = agent.set(ANNA, "mail", "N")
+    agent.change(doubt, state=CallState.IN_DOUBT, standing=Standing.IN_DOUBT)
+    assert edges(agent) == {("e2", "e1", Because.SAME_RESOURCE)}
+
+
 def test_an_output_that_is_used_as_an_input_is_a_dependency(agent: Agent) -> None:
     agent.call("tell", {"to": ["x"]}, result={"message": {"id": "msg-81f2"}})
     agent.call("tell", {"to": ["y"], "in_reply_to": "msg-81f2"})

@@ -946,6 +946,18 @@ def test_what_a_read_of_ours_changed_all_the_same_is_found_by_the_check(
     assert not world.calls
 
 
+def test_drift_and_what_needs_you_stop_nothing(world: World, agent: Agent) -> None:
+    older = agent.set(BERT, "phone", "B")
+    drifted = agent.set(ANNA, "phone", "B")
+    told = agent.tell("x")
+    doubt = agent.create(CARL, {"phone": "C"})
+    agent.change(doubt, state=CallState.IN_DOUBT, standing=Standing.IN_DOUBT)
+    world.stranger(ANNA, {"phone": "theirs"})
+    store = undo(world, agent, policy=Policy.STOP)
+    ends = [S.IN_DOUBT, S.NEEDS_YOU, S.NEEDS_REVIEW, S.REVERTED]
+    assert ended(store, doubt, told, drifted, older) == ends
+
+
 def test_counts_name_what_needs_a_person_first(world: World, agent: Agent) -> None:
     agent.set(ANNA, "phone", "B")
     agent.tell("x")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from turnback.core.effects import Effect, Json, LeafPath, ResourceKey
+from turnback.core.effects import CallState, Effect, Json, LeafPath, ResourceKey
 from turnback.core.undo.rows import Because
 
 LONGEST_ID = 200
@@ -94,7 +94,9 @@ def passes_by(older: Effect, newer: Effect, resource: ResourceKey) -> bool:
 
 
 def written(effect: Effect, resource: ResourceKey) -> frozenset[LeafPath] | None:
-    """The leaves of a resource that an effect wrote or removed; None where nobody read them."""
+    """The leaves of a resource that an effect wrote or removed; None where nobody knows them."""
+    if effect.state in (CallState.INTENT, CallState.IN_DOUBT):
+        return None
     paths: set[LeafPath] = set()
     for touch in effect.touches:
         if touch.resource == resource:
