@@ -46,7 +46,9 @@ def intended(effect: Effect, contract: Contract, before: Before, decision: Decis
         inverse = choose.inverse(contract, decision, effect.args, before)
     except Unresolved:
         inverse = None  # it needs the result
-    told = replace(_decided(effect, decision), touches=_touches(before, None), inverse=inverse)
+    told = replace(
+        _decided(effect, decision), touches=_touches(contract, before, None), inverse=inverse
+    )
     inside = (
         resource
         for _, seen in before.observed
@@ -83,7 +85,7 @@ def succeeded(
         cancel = choose.cancel_call(decision, contract, effect.args, result)
     except Unresolved:
         cancel = None
-    touches = _touches(before, after)
+    touches = _touches(contract, before, after)
     if after.unreadable and class_ is EffectClass.REVERSIBLE:
         class_ = EffectClass.COMPENSABLE  # what it wrote cannot be known, nor checked later
     unchanged = choose.is_unchanged(contract, effect.args, before, result) or (
@@ -126,7 +128,7 @@ def failed(
 
     Without a reply, things that are as before prove nothing: it may still take effect.
     """
-    touches = _touches(before, after)
+    touches = _touches(contract, before, after)
     readable = bool(touches) and not before.unreadable and not after.unreadable
     changed = any(not _is_as_before(t) for t in touches if t.before is not None)
     if changed and not after.unreadable:
@@ -175,7 +177,7 @@ def _decided(effect: Effect, decision: Decision) -> Effect:
     )
 
 
-def _touches(before: Before, after: Before | None) -> tuple[Touch, ...]:
+def _touches(contract: Contract, before: Before, after: Before | None) -> tuple[Touch, ...]:
     """What was touched, under the things' own names; what the call has made was not there before.
 
     Of a thing with two names, both of them given, one touch is kept.
@@ -191,13 +193,18 @@ def _touches(before: Before, after: Before | None) -> tuple[Touch, ...]:
         for seen in (was, now):
             if isinstance(seen, Observation):
                 own, children = seen.canonical or own, seen.children
-        if isinstance(was, Unreadable):
-            touches[own] = Touch(own, None, {}, children=children)
-        elif isinstance(now, Observation):
-            change = states.difference(was.leaves, now.leaves)
-            touches[own] = Touch(own, was.leaves, change.wrote, change.removed, children=children)
-        else:
-            touches[own] = Touch(own, was.leaves, {}, children=children)
+        leaves = None if isinstance(was, Unreadable) else was.leaves
+        change = states.Change({})
+        if leaves is not None and isinstance(now, Observation):
+            change = states.difference(leaves, now.leaves)
+        touches[own] = Touch(
+            own,
+            leaves,
+            change.wrote,
+            change.removed,
+            identity=frozenset(contract.resources[own.kind].identity),
+            children=children,
+        )
     return tuple(touches.values())
 
 

@@ -169,6 +169,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("our name", changed(resources__note__keep={"key": {"$1": "$.now.k"}}), "which is ours"),
     ("kept twice", changed(resources__note__keep={"text": {"$1": "$.now.k"}}), "both in"),
     ("compares none", changed(resources__note__compare={"tag": "set"}), "no part of its `state`"),
+    ("known by none", changed(resources__note__identity=["tag"]), "no part of its `state`"),
     ("hides none", changed(resources__note__secret=["tag"]), "which is no part of it"),
     ("a key twice", changed(resources__note__key=["id", "id"]), "member of its key twice"),
     ("state unread", changed(resources__folder__state={"a": 1}), "no `read` that it comes from"),

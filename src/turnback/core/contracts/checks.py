@@ -133,6 +133,9 @@ def _resource(contract: Contract, kind: str, resource: Resource) -> Iterator[str
     if isinstance(resource.compare, dict):
         for name in resource.compare.keys() - resource.state.keys():
             yield f"{where} compares `{name}`, which is no part of its `state`"
+    for name in resource.identity:
+        if name not in resource.state:
+            yield f"{where} is known by `{name}`, which is no part of its `state`"
     for name in resource.secret:
         if name not in parts:
             yield f"{where} has a secret `{name}`, which is no part of it"

@@ -150,6 +150,7 @@ class Resource(Part):
     text that has this has lost something, and is not a before-state. `canonical`: from the answer,
     the key under which the thing is one, whatever it was called. `inside`: what it lies in;
     `children`: from the answer, what lies in it. `secret`: parts that are nobody's to see.
+    `identity`: parts of the state that tell it from another one made again under its key.
     """
 
     key: tuple[Name, ...]
@@ -162,6 +163,7 @@ class Resource(Part):
     inside: Resources = ()
     children: Resources = ()
     secret: tuple[Name, ...] = ()
+    identity: tuple[Name, ...] = ()
 
     def mode(self, part: str) -> Mode:
         """How a part of the state is compared."""
