@@ -29,11 +29,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
-def test_a_wheel_holds_the_migrations_and_the_operator_types(installed: Path) -> None:
+def test_a_wheel_holds_the_migrations_the_operator_types_and_the_overlays(installed: Path) -> None:
     package = installed / "turnback"
     migrations = {path.name for path in (ROOT / "migrations" / "versions").glob("*.py")}
     assert {path.name for path in (package / "migrations" / "versions").iterdir()} == migrations
-    for name in ("migrations/env.py", "alembic.ini", "core/operator_types.json"):
+    named = ("migrations/env.py", "alembic.ini", "core/operator_types.json")
+    overlays = [path.name for path in (ROOT / "src/turnback/overlays").glob("*.yaml")]
+    assert overlays
+    for name in (*named, *(f"overlays/{overlay}" for overlay in overlays)):
         assert (package / name).is_file()
 
 

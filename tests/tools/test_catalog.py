@@ -203,3 +203,14 @@ def test_overlays_are_read_from_a_folder_that_no_server_can_write_to(tmp_path: P
     bad = Settings.model_validate({"contracts_dir": folder, "mcp_servers": servers})
     with pytest.raises(ContractRefused, match="by which it could write"):
         catalog.configured_overlays(bad)
+
+
+async def test_the_demo_s_tools_change_together_with_their_contracts(
+    tmp_path: Path, pins: ToolPins
+) -> None:
+    await pins.first([("demo", "create_contact", "of an earlier version")])
+    async with catalog.opened(Settings(demo=True, data_dir=tmp_path), pins) as made:
+        await made.refresh()
+        found = made.get("demo", "create_contact")
+        assert found is not None
+        assert (found[1].why, found[1].front) == (None, Front.META)

@@ -147,9 +147,11 @@ async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
     configured = servers.configured(settings)
     for name in python.keys() & configured.keys():
         raise SettingsInvalid(f"`{name}` is a tool server and a connection in Python: rename one")
+    # The demo's contracts are ours, and change together with its tools.
+    kept = {tool: seen for tool, seen in (await pins.all()).items() if tool[0] != servers.DEMO}
     registry = Registry(
         overlays={name: server.contracts for name, server in given.items()},
-        pins={**await pins.all(), **stated_pins(given)},
+        pins={**kept, **stated_pins(given)},
         disabled=settings.disabled_server_tools,
     )
     for name in sorted(given.keys() - configured.keys()):

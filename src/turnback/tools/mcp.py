@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
@@ -21,6 +22,9 @@ from turnback.tools.limits import ToolLimits
 
 if TYPE_CHECKING:
     from turnback.tools.mcp_session import Session
+
+HEAD_START = 2.0
+"""Seconds that the service has for its own start, before a server starts that nobody asks for."""
 
 log = structlog.get_logger()
 
@@ -45,6 +49,7 @@ class McpConnection:
         )
         self._failing = False  # its last start has failed, or it keeps dying
         self._turn = asyncio.Event()  # set when it is ready, and when it has ended
+        self._wanted = asyncio.Event()
         self._keeping: asyncio.Task[None] | None = None
         self._asking: asyncio.Task[None] | None = None
 
@@ -104,6 +109,7 @@ class McpConnection:
 
         Nobody waits for a server whose last start has failed: it would hold up every turn.
         """
+        self._wanted.set()
         while not self._usable() and not self._failing and self._keeping is not None:
             self._turn.clear()
             await self._turn.wait()
@@ -116,6 +122,8 @@ class McpConnection:
 
     async def _keep(self) -> None:
         loop = asyncio.get_running_loop()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._wanted.wait(), HEAD_START)
         # In a thread: it takes a second, in which the service goes on.
         mcp_session = await asyncio.to_thread(importlib.import_module, _SESSION)
         delay = self._limits.restart_delay
