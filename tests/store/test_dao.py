@@ -216,7 +216,7 @@ async def test_what_was_told_of_a_session_before_it_had_settings_is_told_as_it_w
     dao: Dao,
 ) -> None:
     old = {"change": "name", "name": "A", "archived": None}
-    assert from_row("session", old) == SessionChanged("name", name="A")
+    assert from_row("session", old, new_id()) == SessionChanged("name", name="A")
     for notice in (
         SessionChanged("settings", settings={"max_steps": None, "disabled_tools": []}),
         SessionChanged("model", model="m"),

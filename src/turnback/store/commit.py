@@ -341,7 +341,7 @@ def _push(s: _Statement, position: Position, max_redo_depth: int) -> None:
 
 
 def _events(s: _Statement) -> None:
-    rows = [to_row(notice) for notice in s.commit.notices]
+    rows = [to_row(notice, s.commit.id) for notice in s.commit.notices]
     types = s.arg([type_ for type_, _ in rows], "text[]")
     data = s.arg([orjson.dumps(data).decode() for _, data in rows], "text[]")
     s.add(

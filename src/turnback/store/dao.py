@@ -132,8 +132,9 @@ STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and br
 order by event_seq"""
 
 NEW_STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and id = any(
-    array(select (data ->> 'step')::uuid from session_events where root_id = $1::uuid
-        and session_id = $2::uuid and event_seq > $3::bigint and type = 'step'))
+    array(select coalesce((data ->> 'step')::uuid, commit_id) from session_events
+        where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
+        and type = 'step'))
 order by event_seq"""
 
 REDO = """select branch_id, seq, step_id from session_redo
@@ -145,7 +146,7 @@ where root_id = $1::uuid and id = any($2::uuid[])"""
 
 BLOBS = "select hash, data from blobs where root_id = $1::uuid and hash = any($2::bytea[])"
 
-EVENTS = """select event_seq, type, data from session_events
+EVENTS = """select event_seq, type, data, commit_id from session_events
 where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
     and event_seq <= $4::bigint order by event_seq"""
 
@@ -506,7 +507,10 @@ class Dao:
         """The notices with `since < eventSeq <= until`, in order."""
         del principal
         rows = await self._db.run(lambda c: c.fetch(EVENTS, key.root_id, key.id, since, until))
-        return [(r["event_seq"], from_row(r["type"], orjson.loads(r["data"]))) for r in rows]
+        return [
+            (r["event_seq"], from_row(r["type"], orjson.loads(r["data"]), r["commit_id"]))
+            for r in rows
+        ]
 
     # -- writing
 

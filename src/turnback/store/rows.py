@@ -170,7 +170,8 @@ class SessionChange:
 class Commit:
     """One transaction: what the core said, what is told of it, and what that refers to.
 
-    `id` marks its events, so that a commit whose answer was lost can be looked up. `payload` is
+    `id` marks its events, so that a commit whose answer was lost can be looked up; a commit that
+    appends a step has that step's. `payload` is
     that of the one appended step, if any, and `attachments` are the ids that it names.
     """
 
