@@ -39,6 +39,7 @@ from turnback.store.attachments import Attachments
 from turnback.store.database import Connection, Database
 from turnback.store.families import Families
 from turnback.store.files import Files
+from turnback.store.folding import unfold
 from turnback.store.identities import Identities
 from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
@@ -141,7 +142,7 @@ REDO = """select branch_id, seq, step_id from session_redo
 where root_id = $1::uuid and session_id = $2::uuid and n > $3::integer and n <= $4::integer
 order by n"""
 
-RECORDS = f"""select {_RECORD}, payload from records
+RECORDS = f"""select {_RECORD}, payload, folded from records
 where root_id = $1::uuid and id = any($2::uuid[])"""
 
 BLOBS = "select hash, data from blobs where root_id = $1::uuid and hash = any($2::bytea[])"
@@ -670,7 +671,7 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
 def _record(row: asyncpg.Record) -> Record:
     return Record(
         step=tree_rows.step(row),
-        payload=row["payload"],
+        payload=unfold(row["payload"], row["folded"]),
         principal=row["principal"],
         event_seq=row["event_seq"],
         created_at=row["created_at"],

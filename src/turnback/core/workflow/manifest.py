@@ -7,10 +7,10 @@ bucket and the top.
     bucket   `B`, then the addresses of its operators, by operatorID
     others   canonical JSON: an operator, or a section
 
-No JSON text begins with `T` or `B`, so what a user writes can never pass for a manifest.
+No JSON text begins with `T`, `B` or `O`, so what a user writes can never pass for a manifest.
 
-A bucket of few operators is stored under its address as what it names: the operators themselves, a
-line each. A row of its own for each of them would take more room than all of them together.
+A bucket of few operators is stored under its address as `O`, then the operators themselves, a line
+each. A row of its own for each of them would take more room than all of them together.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SECTIONS = (
 
 _SIZE = 20  # bytes of an address
 _ABSENT = bytes(_SIZE)
-_TOP, _BUCKET = b"T", b"B"
+_TOP, _BUCKET, _OPERATORS = b"T", b"B", b"O"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,8 @@ class Bucket(Blob):
         if not 0 < len(self.parts) <= INLINE:
             return self, *self.parts.values()
         # Canonical JSON has no line breaks of its own.
-        return (Blob(b"\n".join(part.data for _, part in sorted(self.parts.items())), self.hash),)
+        lines = b"\n".join(part.data for _, part in sorted(self.parts.items()))
+        return (Blob(_OPERATORS + lines, self.hash),)
 
 
 def address(data: bytes) -> str:
@@ -128,9 +129,9 @@ def unfold(hash_: str, stored: bytes) -> dict[str, bytes]:
 
     One that is damaged gives a bucket that is not what `hash_` says.
     """
-    if stored[:1] != b"{":
+    if stored[:1] != _OPERATORS:
         return {hash_: stored}
-    operators = {address(line): line for line in stored.split(b"\n")}
+    operators = {address(line): line for line in stored[1:].split(b"\n")}
     return {hash_: _BUCKET + bytes.fromhex("".join(operators)), **operators}
 
 
