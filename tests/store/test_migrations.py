@@ -337,6 +337,18 @@ class Kept:
 
 
 KEPT = {
+    "folded steps": Kept(
+        "0010",
+        "update records set folded = 'x' where role = 'agent'",
+        "there are steps and workflows",
+        "update records set folded = null",
+    ),
+    "buckets of operators": Kept(
+        "0010",
+        "insert into blobs select gen_random_uuid(), 'x', '\\x0241'",
+        "there are steps and workflows",
+        "delete from blobs where hash = 'x'",
+    ),
     "forks": Kept("0006", FORK, "there are forks", "delete from session_lineage"),
     "purges": Kept("0008", PURGED, "there are purged records", "delete from purged_records"),
     "attachments": Kept(
