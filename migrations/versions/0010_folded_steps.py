@@ -13,6 +13,7 @@ from alembic import op
 from sqlalchemy import text
 
 from turnback.core.errors import DowngradeRefused
+from turnback.store.altering import patiently
 
 revision = "0010"
 down_revision = "0008"
@@ -31,7 +32,7 @@ end $$"""
 
 
 def upgrade() -> None:
-    op.execute("alter table records add column folded bytea")
+    patiently("alter table records add column if not exists folded bytea")
 
 
 def downgrade() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import orjson
@@ -53,6 +53,8 @@ from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
+
+T = TypeVar("T")
 
 _SESSION = f"""root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
@@ -237,6 +239,7 @@ class Dao:
         self._max_redo_depth = max_redo_depth
         self._directory_cache = directory_cache
         self._directory: OrderedDict[str, tuple[str, SessionKey]] = OrderedDict()
+        self._intricate: OrderedDict[str, bool] = OrderedDict()  # what `forks.WHOLE` did not fork
         self.node_id = node_id
         self.leases = Leases(database, node_id=node_id)
         self.wakeups = Wakeups(database, node_id=node_id)
@@ -283,10 +286,13 @@ class Dao:
             if row is None:
                 raise SessionNotFound("Agent not found")
             known = (row["project_id"], SessionKey(row["root_id"], session_id))
-            self._directory[session_id] = known
-            while len(self._directory) > self._directory_cache:
-                self._directory.popitem(last=False)
+            self._keep(self._directory, session_id, known)
         return known
+
+    def _keep(self, cache: OrderedDict[str, T], session_id: str, known: T) -> None:
+        cache[session_id] = known
+        while len(cache) > self._directory_cache:
+            cache.popitem(last=False)
 
     async def create(
         self,
@@ -344,7 +350,13 @@ class Dao:
         place = forks.place(source.root_id, asked)
         wishes = (asked.mode, asked.draft, asked.name, asked.description, asked.fingerprint, now)
         args = (*place, *wishes, max_depth, asked.count, principal.id)
-        row = await self._write(forks.FORK, args, at="fork")
+        row, whole = None, asked.boundary is None and asked.mode is None
+        if whole and source.id not in self._intricate:
+            row = await self._write(forks.WHOLE, args, at="fork")
+        if row is None:
+            row = await self._write(forks.FORK, args, at="fork")
+            if whole and row is not None and row["parent_id"] is not None:
+                self._keep(self._intricate, source.id, True)
         if row is not None and row["parent_id"] is not None:
             return forks.Forked(forks.lineage_of(row), is_new=True)
         if (made := await self._forked(principal, asked)) is not None:
