@@ -32,11 +32,11 @@ end $$"""
 
 
 def upgrade() -> None:
-    patiently("alter table records add column if not exists folded bytea")
+    patiently("alter table records add column folded bytea")
 
 
 def downgrade() -> None:
-    op.execute("lock table records, blobs in access exclusive mode")
+    patiently("lock table records, blobs in access exclusive mode")
     if op.get_context().as_sql:
         op.execute(REFUSED)
     elif op.get_bind().scalar(text(IN_USE)):
@@ -44,4 +44,4 @@ def downgrade() -> None:
             f"Migration `{revision}` cannot be taken back: {FOLDED}; stay at it, or restore a"
             " backup from before the first of them"
         )
-    op.execute("alter table records drop column folded")
+    patiently("alter table records drop column folded")
