@@ -11,7 +11,7 @@ import asyncpg
 
 from bench import workload
 from bench.world import Store
-from turnback.core.lineage import ROOT, Branch, Fork, Position, branch_off
+from turnback.core.lineage import ROOT, Boundary, Branch, Fork, Position, branch_off
 from turnback.core.principal import LOCAL
 from turnback.core.tree import Role
 from turnback.core.workflow import Workflow
@@ -88,6 +88,12 @@ class Line:
     branches: Mapping[str, Branch] = field(default_factory=dict)
     turns: int = 0
 
+    @property
+    def last_turn(self) -> str:
+        """The turn that HEAD ends."""
+        assert self.head.branch_id is not None, "something was said"
+        return f"{self.head.branch_id[:24]}a{self.turns - 1:011x}"
+
 
 @dataclass(frozen=True)
 class Bulk:
@@ -157,9 +163,11 @@ class Bulk:
         )
 
 
-async def fork(store: Store, source_id: str) -> tuple[Fork, Forked]:
-    """Fork a session of the store's at its HEAD."""
-    asked = Fork(source_id, new_id())
+async def fork(
+    store: Store, source_id: str, boundary: Boundary | None = None
+) -> tuple[Fork, Forked]:
+    """Fork a session of the store's, at its HEAD unless at a boundary."""
+    asked = Fork(source_id, new_id(), boundary)
     made = await store.dao.fork(LOCAL, asked, now=now_ms(), max_depth=MAX_DEPTH)
     return asked, made
 
