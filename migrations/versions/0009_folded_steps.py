@@ -5,7 +5,7 @@ before stays as it is and is read. The version before reads neither what steps s
 the workflows that they lead to: it may not serve the database, and going down is refused once there
 is such a step.
 
-Revision ID: 0010
+Revision ID: 0009
 Revises: 0008
 """
 
@@ -15,7 +15,7 @@ from sqlalchemy import text
 from turnback.core.errors import DowngradeRefused
 from turnback.store.altering import patiently
 
-revision = "0010"
+revision = "0009"
 down_revision = "0008"
 branch_labels = None
 depends_on = None
