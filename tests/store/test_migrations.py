@@ -346,13 +346,13 @@ class Kept:
 
 KEPT = {
     "folded steps": Kept(
-        "0010",
+        "0009",
         "update records set folded = 'x' where role = 'agent'",
         "there are steps and workflows",
         "update records set folded = null",
     ),
     "buckets of operators": Kept(
-        "0010",
+        "0009",
         "insert into blobs select gen_random_uuid(), 'x', '\\x0241'",
         "there are steps and workflows",
         "delete from blobs where hash = 'x'",
