@@ -11,11 +11,13 @@ import asyncpg
 
 from bench import workload
 from bench.world import Store
-from turnback.core.lineage import ROOT, Branch, Fork, Position, branch_off
+from turnback.core.lineage import ROOT, Boundary, Branch, Fork, Position, branch_off
 from turnback.core.principal import LOCAL
+from turnback.core.tree import Role
 from turnback.core.workflow import Workflow
 from turnback.sessions import payloads
 from turnback.sessions.plans import now_ms
+from turnback.store.folding import fold
 from turnback.store.forks import Forked
 from turnback.store.ids import new_id
 from turnback.store.rows import SessionKey
@@ -38,11 +40,12 @@ begun as (
         seq + $7::integer - 1, turn, 'local', $9::timestamptz, $9::timestamptz
     from steps where at = 0)
 insert into records (root_id, branch_id, seq, id, session_id, turn_id, step_index, role, parent_id,
-    before_hash, after_hash, end_reason, event_seq, principal, created_at, payload)
+    before_hash, after_hash, end_reason, event_seq, principal, created_at, payload, folded)
 select $1::uuid, $3::uuid, seq, {step}, $2::uuid, {turn}, at,
     case when at = 0 then 'user' else 'agent' end, case when n = 1 then $10::uuid else {before} end,
     $8::bytea, $8::bytea, case when at = $7::integer - 1 then 'complete' end, seq, 'local',
-    $9::timestamptz, case when at = 0 then $11::json else $12::json end
+    $9::timestamptz, case when at = 0 then $11::json else $12::json end,
+    case when at > 0 then $13::bytea end
 from steps"""
 
 _HEAD = """update sessions set head_branch = $3::uuid, head_seq = $4, head_step = $5::uuid,
@@ -85,6 +88,12 @@ class Line:
     branches: Mapping[str, Branch] = field(default_factory=dict)
     turns: int = 0
 
+    @property
+    def last_turn(self) -> str:
+        """The turn that HEAD ends."""
+        assert self.head.branch_id is not None, "something was said"
+        return f"{self.head.branch_id[:24]}a{self.turns - 1:011x}"
+
 
 @dataclass(frozen=True)
 class Bulk:
@@ -118,7 +127,7 @@ class Bulk:
             now_ms(),
             None if head.branch_id is None else head.step_id,
             payloads.of_prompt("Raise the bounds of the next two filters, please.", None),
-            payloads.of_draft(step),
+            *fold(Role.AGENT, payloads.of_draft(step)),
         )
         head = Position(branch, last, f"{branch[:24]}b{last:011x}")
         place = (root, session, branch, last, head.step_id)
@@ -154,9 +163,11 @@ class Bulk:
         )
 
 
-async def fork(store: Store, source_id: str) -> tuple[Fork, Forked]:
-    """Fork a session of the store's at its HEAD."""
-    asked = Fork(source_id, new_id())
+async def fork(
+    store: Store, source_id: str, boundary: Boundary | None = None
+) -> tuple[Fork, Forked]:
+    """Fork a session of the store's, at its HEAD unless at a boundary."""
+    asked = Fork(source_id, new_id(), boundary)
     made = await store.dao.fork(LOCAL, asked, now=now_ms(), max_depth=MAX_DEPTH)
     return asked, made
 

@@ -21,17 +21,17 @@ WHAT = (
 RECORDS = (100, 10_000)
 COLUMNS = (
     "root_id, branch_id, id, seq, session_id, turn_id, step_index, role, parent_id, before_hash, "
-    "after_hash, end_reason, event_seq, principal, created_at, payload"
+    "after_hash, end_reason, event_seq, principal, created_at, payload, folded"
 )
 COPIES = "create table copies (like records including all) partition by hash (root_id)"
 PARTITION = """create table copies_{0} partition of copies
 for values with (modulus 16, remainder {0})"""
 COPY = f"""insert into copies ({COLUMNS})
 select root_id, $3::uuid, gen_random_uuid(), seq, session_id, turn_id, step_index, role, parent_id,
-    before_hash, after_hash, end_reason, event_seq, principal, created_at, payload
+    before_hash, after_hash, end_reason, event_seq, principal, created_at, payload, folded
 from records where root_id = $1::uuid and branch_id = $2::uuid"""
 READ = f"select {COLUMNS} from records where root_id = $1::uuid and branch_id = $2::uuid"
-WRITE = f"insert into copies ({COLUMNS}) values ({', '.join(f'${n}' for n in range(1, 17))})"
+WRITE = f"insert into copies ({COLUMNS}) values ({', '.join(f'${n}' for n in range(1, 18))})"
 
 
 async def measure(world: World) -> list[Row]:

@@ -22,7 +22,7 @@ WHAT = (
     "two steps of each of them."
 )
 RECORDS = """select id, branch_id, seq, parent_id, turn_id, step_index, role, before_hash,
-    after_hash, end_reason, event_seq, principal, created_at, payload from records
+    after_hash, end_reason, event_seq, principal, created_at, payload, folded from records
 where root_id = $1::uuid and branch_id = (select head_branch from sessions where id = $1::uuid)
 order by seq desc limit $2"""
 COUNT, DEPTHS, DEEP = 1_000, (1, 32), 128

@@ -12,6 +12,7 @@ from workflows import FILES, LIMITS, applicable, edit_lists, make, several, work
 
 from turnback.core.errors import SnapshotMissing
 from turnback.core.workflow import EMPTY, Assembly, assemble, load, load_json, operators_in, parts
+from turnback.core.workflow.manifest import BUCKETS, INLINE, bucket_of, unfold
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ def large() -> Workflow:
     return load(document, **LIMITS)
 
 
-def test_two_operators_changed_in_a_large_workflow_cost_five_small_blobs() -> None:
+def test_two_operators_changed_in_a_large_workflow_cost_three_small_blobs() -> None:
     before = large()
     assert 40_000 < len(before.encoded()) < 60_000
     after = make(
@@ -133,10 +134,54 @@ def test_two_operators_changed_in_a_large_workflow_cost_five_small_blobs() -> No
         ),
     )
     new = after.blobs(since=before)
-    changed = [blob for blob in new.values() if blob.startswith(b"{")]
-    assert len(new) == 5
-    assert len(changed) == 2
-    assert sum(map(len, new.values())) - sum(map(len, changed)) < 1_024
+    buckets = [blob for blob in new.values() if blob.startswith(b"O")]
+    assert len(new) == 3
+    assert len(buckets) == 2
+    assert sum(map(len, new.values())) < len(before.encoded()) / 7
+
+
+def in_one_bucket(count: int) -> Workflow:
+    """A workflow whose operators all fall into one bucket."""
+    names = [f"o{n}" for n in range(100 * BUCKETS) if bucket_of(f"o{n}") == 0][:count]
+    return load(
+        {"operators": [{"operatorID": name, "operatorType": "Limit"} for name in names]}, **LIMITS
+    )
+
+
+@pytest.mark.parametrize("count", [1, INLINE, INLINE + 1, 3 * INLINE])
+def test_a_bucket_is_one_blob_until_it_has_many_operators(count: int) -> None:
+    workflow = in_one_bucket(count)
+    sections, empty = 2, 1
+    buckets = len(workflow.blobs()) - sections - empty - 1
+    assert buckets == (1 if count <= INLINE else 1 + count)
+    assert assemble(workflow.hash, fetched(workflow.hash, workflow.blobs())) == workflow
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(INLINE, INLINE + 1), (INLINE + 1, INLINE), (0, INLINE + 1), (1, 0)]
+)
+def test_a_bucket_that_comes_to_have_many_operators_or_few_is_whole(
+    before: int, after: int
+) -> None:
+    one, other = in_one_bucket(before), in_one_bucket(after)
+    both = one.blobs() | other.blobs(since=one)
+    assert assemble(other.hash, both) == other
+    assert assemble(one.hash, both) == one
+
+
+@several
+@given(workflows())
+def test_buckets_that_were_stored_by_the_addresses_of_their_operators_are_read(
+    workflow: Workflow,
+) -> None:
+    blobs = workflow.blobs()
+    as_before = {
+        name: blob
+        for bucket in parts(blobs[workflow.hash])[:BUCKETS]
+        if bucket in blobs
+        for name, blob in unfold(bucket, blobs[bucket]).items()
+    }
+    assert assemble(workflow.hash, fetched(workflow.hash, blobs | as_before)) == workflow
 
 
 def test_equal_operators_are_one_blob_in_every_version() -> None:

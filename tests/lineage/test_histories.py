@@ -21,17 +21,19 @@ def test_forks_in_the_database_equal_copies_for_long(fresh_database: str, tmp_pa
 
 
 @pytest.mark.lineage(1, 2, 5, 7, 8, 9, 13, 14, 21, 25)
-def test_forks_over_rest_equal_copies(fresh_database: str) -> None:
-    run_over_rest(fresh_database, examples=2, steps=8)
+def test_forks_over_rest_equal_copies(fresh_database: str, tmp_path: Path) -> None:
+    run_over_rest(fresh_database, tmp_path, examples=2, steps=8)
 
 
 @pytest.mark.soak
-def test_forks_over_rest_equal_copies_for_long(fresh_database: str) -> None:
-    run_over_rest(fresh_database, examples=100, steps=40, shrinks=True)
+def test_forks_over_rest_equal_copies_for_long(fresh_database: str, tmp_path: Path) -> None:
+    run_over_rest(fresh_database, tmp_path, examples=100, steps=40, shrinks=True)
 
 
-def run_over_rest(url: str, *, examples: int, steps: int, shrinks: bool = False) -> None:
-    rest = Rest(url)
+def run_over_rest(
+    url: str, folder: Path, *, examples: int, steps: int, shrinks: bool = False
+) -> None:
+    rest = Rest(url, folder)
 
     class OverRest(RestHistories):
         @staticmethod

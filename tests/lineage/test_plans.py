@@ -204,6 +204,15 @@ async def test_a_fork_anywhere_in_100_000_records_touches_tens_of_pages_and_one_
 
 
 @pytest.mark.lineage(22)
+async def test_a_fork_of_all_of_100_000_records_touches_few_pages_and_one_partition(
+    connection: Connection, long: Long
+) -> None:
+    found = await touched(connection, forks.WHOLE, *fork_args(Fork(long.id, new_id())))
+    assert found.pages < TENS_OF_PAGES
+    assert len(found.partitions("records")) == 1
+
+
+@pytest.mark.lineage(22)
 async def test_a_child_of_two_turns_of_100_000_records_is_read_from_tens_of_pages(
     connection: Connection, dao: Dao, long: Long
 ) -> None:

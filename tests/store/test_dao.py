@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import orjson
 import pytest
 
 from turnback.core.errors import (
@@ -40,6 +41,7 @@ from turnback.store.rows import (
     SessionKey,
     Takeover,
 )
+from turnback.store.transcripts import Counts
 
 NOW = datetime.now(UTC).replace(microsecond=123000)
 
@@ -112,6 +114,33 @@ async def test_a_new_session_is_there_as_it_was_made(dao: Dao) -> None:
     )
     assert stored.row.created_at == NOW
     assert await dao.workflow(LOCAL, key, stored.row.initial_hash) == EMPTY
+
+
+async def test_a_step_is_read_and_counted_as_said_whichever_way_it_is_stored(
+    dao: Dao, database: Database
+) -> None:
+    key = await create(dao)
+    tree = tree_of(await dao.load(LOCAL, key.id))
+    events = tree.prompt(ids(), by="local")
+    await dao.commit(commit(key, Idle(0, claims=True), events, node_id=dao.node_id))
+    tree.apply(events)
+    step_id, head = new_id(), tree.head.step_id
+    call = {"toolName": "deleteOperator", "toolCallId": new_id(), "input": {"operatorId": "op1"}}
+    usage = {"inputTokens": 5, "outputTokens": 2, "totalTokens": 7}
+    said = {"content": "Gone.", "toolCalls": [call, call], "toolResults": [], "usage": usage}
+    payload = orjson.dumps(said).decode()
+    events = tree.append(step_id, tree.workflow, EndReason.COMPLETE)
+    await dao.commit(commit(key, Holder(1, head), events, payload=payload))
+
+    async def read() -> tuple[str, Counts]:
+        [record] = await dao.records(LOCAL, key, [step_id])
+        return record.payload, (await dao.transcripts.usage(LOCAL, key)).spent
+
+    assert await read() == (payload, Counts(1, 2, 1, 2, 5, 2, 7))
+    async with database.connection() as c:  # as steps were stored before they were folded
+        stored = "update records set payload = $2, folded = null where id = $1 and folded <> ''"
+        assert await c.execute(stored, step_id, payload) == "UPDATE 1"
+    assert await read() == (payload, Counts(1, 2, 1, 2, 5, 2, 7))
 
 
 async def test_a_prompt_its_answer_a_revert_and_a_redo_are_read_back_whole(dao: Dao) -> None:
@@ -216,7 +245,7 @@ async def test_what_was_told_of_a_session_before_it_had_settings_is_told_as_it_w
     dao: Dao,
 ) -> None:
     old = {"change": "name", "name": "A", "archived": None}
-    assert from_row("session", old) == SessionChanged("name", name="A")
+    assert from_row("session", old, new_id()) == SessionChanged("name", name="A")
     for notice in (
         SessionChanged("settings", settings={"max_steps": None, "disabled_tools": []}),
         SessionChanged("model", model="m"),

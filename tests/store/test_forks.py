@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -28,6 +29,7 @@ from turnback.store.rows import Grant
 from turnback.store.url import asyncpg_dsn
 
 DEPTH = 128
+SESSION = "select * from sessions where id = $1"
 
 
 @pytest.fixture
@@ -98,6 +100,53 @@ async def test_without_a_boundary_all_that_is_visible_is_inherited(dao: Dao) -> 
     child = await Story.of(dao, asked.child_id)
     assert child.visible() == story.visible()
     assert child.tree.redo_stack == []
+
+
+async def test_a_fork_of_all_is_the_same_whichever_statement_makes_it(
+    dao: Dao, database: Database
+) -> None:
+    story = await Story.begin(dao)
+    inherited = [await by_both(database, story)]
+    await story.prompt("one", "two")
+    inherited.append(await by_both(database, story))
+    await story.edit()
+    await story.move(story.tree.revert(await story.prompt("three")))
+    inherited.append(await by_both(database, story))
+    await forked(dao, asked := asked_of(story))
+    inherited.append(await by_both(database, await Story.of(dao, asked.child_id)))
+    assert inherited == [0, 1, 2, 2]
+
+
+async def by_both(database: Database, story: Story) -> int:
+    """How many turns a fork of all that the session shows inherits; both make the same rows."""
+    made: list[list[dict[str, Any]]] = []
+    for statement in (forks.WHOLE, forks.FORK):
+        asked = asked_of(story)
+        wishes = (None, None, None, "why", b"", NOW, DEPTH, None, LOCAL.id)
+        async with database.connection() as c:
+            row = await c.fetchrow(statement, *forks.place(story.key.root_id, asked), *wishes)
+            assert row is not None
+            assert row["parent_id"] == story.key.id
+            lineage = "select * from session_lineage where session_id = $1"
+            rows = [await c.fetchrow(text, asked.child_id) for text in (lineage, SESSION)]
+        made.append([{**row, "id": None, "session_id": None} for row in rows])
+    assert made[0] == made[1]
+    count: int = made[0][0]["inherited_turn_count"]
+    return count
+
+
+@pytest.mark.parametrize("boundary", [False, True])
+async def test_what_takes_more_than_a_look_at_head_is_forked_by_the_other_statement(
+    dao: Dao, database: Database, boundary: bool
+) -> None:
+    story = await Story.begin(dao)
+    turn = await story.prompt("one")
+    if not boundary:
+        async with database.connection() as c:
+            await c.execute("update families set family_epoch = 1")
+    for _ in range(2):
+        made = await forked(dao, asked_of(story, turn if boundary else None))
+        assert made.lineage.inherited_turn_count == 1
 
 
 @pytest.mark.lineage(1, 5)

@@ -193,6 +193,14 @@ def as_it_was(now: Any, was: Any) -> bool:
 # -- which code serves which database
 
 
+def contracting() -> list[str]:
+    """The migrations after which the version before reads no longer what is written."""
+    folder = migrations.scripts() / "versions"
+    return [
+        path.name[:4] for path in folder.glob("0*.py") if "\ncontracts = True" in path.read_text()
+    ]
+
+
 def test_a_database_is_served_at_its_migration_and_by_code_one_behind_that_was_not_contracted(
     blank_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +209,7 @@ def test_a_database_is_served_at_its_migration_and_by_code_one_behind_that_was_n
         for newest in range(len(REVISIONS)):
             with monkeypatch.context() as version:
                 version.setattr(migrations, "_revisions", lambda n=newest: REVISIONS[: n + 1])
-                if at - newest in (0, 1):
+                if at == newest or (at - newest == 1 and revision not in contracting()):
                     check_current(blank_database)
                     assert current_and_head(blank_database) == (revision, REVISIONS[newest])
                     continue
@@ -342,8 +350,20 @@ class Kept:
 
 
 KEPT = {
+    "folded steps": Kept(
+        "0009",
+        "update records set folded = 'x' where role = 'agent'",
+        "there are steps and workflows",
+        "update records set folded = null",
+    ),
+    "buckets of operators": Kept(
+        "0009",
+        "insert into blobs select gen_random_uuid(), 'x', '\\x0241'",
+        "there are steps and workflows",
+        "delete from blobs where hash = 'x'",
+    ),
     "forks": Kept("0006", FORK, "there are forks", "delete from session_lineage"),
-    "effects": Kept("0009", EFFECT, "there are effects outside", "delete from effects"),
+    "effects": Kept("0010", EFFECT, "there are effects outside", "delete from effects"),
     "purges": Kept("0008", PURGED, "there are purged records", "delete from purged_records"),
     "attachments": Kept(
         "0007", ATTACHMENT, "there are attachments", "update attachments set deleted_at = now()"

@@ -64,7 +64,7 @@ def test_an_operator_takes_a_fifth_of_its_json() -> None:
     assert len(pack(operator)) * 5 < len(operator)
 
 
-@given(st.sampled_from([b"{", b"[", b"T", b"B"]), st.binary(max_size=2_000))
+@given(st.sampled_from([b"{", b"[", b"T", b"B", b"O"]), st.binary(max_size=2_000))
 def test_whatever_begins_as_a_blob_does_comes_back(first: bytes, rest: bytes) -> None:
     assert unpack(pack(first + rest)) == first + rest
 

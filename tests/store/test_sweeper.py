@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
+from as_found import AS_FOUND
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stored import NOW, Story
@@ -265,7 +266,11 @@ ACTS = st.lists(
 
 @given(acts=ACTS)
 @settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12,
+    deadline=None,
+    phases=AS_FOUND,
+    report_multiple_bugs=False,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 async def test_sweeps_take_what_a_naive_model_says(
     dao: Dao, database: Database, acts: list[tuple[str, int]]

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 SOCKET = ".s.PGSQL.5432"
 COMMIT = re.compile(
     rb"(__asyncpg_stmt_\w+__)\x00\s*with "
-    rb"(?:(?:s|directory) as|recursive family as materialized \([^)]+for key share)"
+    rb"(?:(?:s|directory) as|(?:recursive )?family as materialized \([^)]+for key share)"
 )
 """A Parse message of a statement that makes something durable; its name."""
 

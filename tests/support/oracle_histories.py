@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
+from as_found import AS_FOUND
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -418,9 +419,6 @@ class Histories(RuleBasedStateMachine):
             assert seen.spent == (session.spent_sum() if whole else None)
 
 
-SHRINKING = {Phase.shrink, Phase.explain}
-
-
 def run(histories: type[Histories], *, examples: int, steps: int, shrinks: bool = False) -> None:
     """So many histories of so many commands.
 
@@ -434,7 +432,7 @@ def run(histories: type[Histories], *, examples: int, steps: int, shrinks: bool 
             stateful_step_count=steps,
             deadline=None,
             report_multiple_bugs=False,
-            phases=[phase for phase in Phase if shrinks or phase not in SHRINKING],
+            phases=list(Phase) if shrinks else AS_FOUND,
             suppress_health_check=list(HealthCheck),
         ),
     )

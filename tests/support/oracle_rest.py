@@ -1,4 +1,6 @@
-"""Histories over REST on real servers, with a model that answers what the history says."""
+"""Histories over REST on real servers, which are killed now and then; the model answers what the
+history says.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +10,34 @@ import re
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import httpx
 import orjson
+from hypothesis.stateful import rule
 from oracle import Asked, How, Origin, Refused, Session, Sum
 from oracle_actors import fields_of
-from oracle_histories import Route, Seen, Shown, StoredHistories
-from processes import eventually
+from oracle_histories import (
+    CORE,
+    STORED,
+    Command,
+    Kinds,
+    Route,
+    Seen,
+    Shown,
+    StoredHistories,
+    commands,
+)
+from processes import Process, eventually, process
 from rest import idle
 from scripted_provider import CUT, Answer, Item, Pause, call, scripted_provider
 from scripted_provider import text as saying
 from scripted_provider import usage as counting
-from serving import Server, serving
 
 from turnback.core.workflow import load
 from turnback.store.dao import Dao
+from turnback.store.database import Database
 from turnback.store.ids import new_id
 
 MARK = re.compile(r"\n#([0-9a-f-]{36})")
@@ -36,17 +50,19 @@ class Rest:
     max_depth = 3
     max_redo = 3
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, folder: Path) -> None:
+        self._url, self._folder = url, folder
         self._runner = asyncio.Runner()
         self._open = AsyncExitStack()
         self._asked: dict[str, tuple[list[Item], asyncio.Event]] = {}
+        self._holders: dict[str, Process] = {}
         self._documents: dict[str, str] = {}
-        self._run(self._start(url))
+        self._run(self._start())
 
-    async def _start(self, url: str) -> None:
+    async def _start(self) -> None:
         self._provider = await self._open.enter_async_context(scripted_provider())
         self._provider.improvise = self._wait_for_words
-        settings = {
+        self._settings = {
             "model": "openai:scripted",
             "model_base_url": self._provider.url,
             "model_retries": 0,
@@ -55,15 +71,47 @@ class Rest:
             "sweep_interval": 86_400,
             "sweep_batch": 3,
         }
-        self._servers = [
-            await self._open.enter_async_context(serving(url, **settings)) for _ in range(2)
-        ]
+        database = await Database.open(self._url, size=2, connect_timeout=10, statement_timeout=30)
+        self._open.push_async_callback(database.close)
+        self._dao = Dao(
+            database,
+            node_id=new_id(),
+            max_redo_depth=self.max_redo,
+            directory_cache=100,
+            attachments=self._folder / "attachments",
+        )
+        self._servers = [await self._begun() for _ in range(2)]
         self._keys: dict[str, dict[str, str]] = {}
         for name in ("local", "ann"):
             made = await self._ask("/keys", principal=name, role="owner")
             self._keys[name] = {"authorization": f"Bearer {made['key']}"}
             for server in self._servers:
                 server.http.headers.update(self._keys["local"])
+
+    async def _begun(self) -> Process:
+        """A server more."""
+        return await self._open.enter_async_context(
+            process(self._folder, self._url, **self._settings)
+        )
+
+    def kill(self) -> dict[str, str]:
+        """Kill the server that is asked now, and start another; HEAD of each run that it held."""
+        killed: dict[str, str] = self._run(self._kill())
+        return killed
+
+    async def _kill(self) -> dict[str, str]:
+        dead = self._servers[0]
+        dead.kill()
+        await dead.end()
+        self._servers[0] = await self._begun()
+        self._http.headers.update(self._keys["local"])
+        held = [session for session, holder in self._holders.items() if holder is dead]
+        for session in held:
+            waiting, given = await self._until_asked(session)
+            waiting.append(CUT)
+            given.set()
+            await self._until_ended(session)
+        return {id_: (await self._get(f"/sessions/{id_}"))["head_id"] for id_ in held}
 
     def end(self) -> None:
         """End the servers."""
@@ -83,8 +131,7 @@ class Rest:
         self._servers.reverse()
 
     def sweep(self) -> set[str]:
-        dao: Dao = self._server.app.state.sessions.dao
-        return set(self._run(dao.sweeper.run(grace=0, batch=3)).sessions)
+        return set(self._run(self._dao.sweeper.run(grace=0, batch=3)).sessions)
 
     # -- the model
 
@@ -116,7 +163,7 @@ class Rest:
 
     async def _until_ended(self, session: str) -> None:
         await idle(self._server, session)
-        del self._asked[session]
+        del self._asked[session], self._holders[session]
 
     # -- commands
 
@@ -130,6 +177,8 @@ class Rest:
     def prompt(self, session: str, text: str, key: str | None) -> tuple[str, str]:
         fields = {} if key is None else {"turnKey": key}
         done = self._command(session, "Prompt", content=f"{text}\n#{session}", **fields)
+        if self._run(self._get(f"/sessions/{session}"))["state"] != "AVAILABLE":  # no retry
+            self._holders.setdefault(session, self._server)
         return done["turnId"], done["headId"]
 
     def answer(
@@ -305,14 +354,14 @@ class Rest:
     def _shown(self, written: bytes) -> Shown:
         fields = fields_of(written, self._documents)
         fields["text"] = _unmarked(fields["text"])
-        if fields["end"] in ("stopped", "failed"):
+        if fields["end"] in ("stopped", "failed", "interrupted"):
             del fields["text"]  # the server's own words
         return Shown(written, fields)
 
     # -- parts
 
     @property
-    def _server(self) -> Server:
+    def _server(self) -> Process:
         return self._servers[0]
 
     @property
@@ -350,10 +399,25 @@ class Rest:
         return _sound(done) if isinstance(done, httpx.Response) else done
 
 
+KILL: Kinds = {"kill": (2, {})}
+
+
 class RestHistories(StoredHistories):
     """What a model can be made to do: it changes no workflow, and ends in three ways."""
 
+    product: Rest
+
     ENDS: ClassVar[dict[str | None, str]] = {"limit": "failed", "interrupted": "stopped"}
+
+    @rule(command=commands(CORE | STORED | KILL))
+    def carry_out(self, command: Command) -> None:
+        super().carry_out(command)
+
+    def kill(self) -> None:
+        """Nothing that was told is lost; the runs that the server held were interrupted."""
+        for id_, step in self.product.kill().items():
+            session = self.oracle.sessions[id_]
+            session.answer(step, "", session.document, "interrupted")
 
     def said(
         self, session: Session, document: str, end: str | None, much: int

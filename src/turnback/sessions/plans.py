@@ -68,6 +68,7 @@ class Plan:
 def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) -> Commit:
     """The commit of a plan, as asked: with the answer to its `requestId`, and what is told."""
     request = None
+    written = next((e.step.id for e in plan.events if isinstance(e, StepAppended)), None)
     if asked.request_id is not None:
         head = next(
             (e for e in reversed(plan.events) if isinstance(e, StepAppended | HeadMoved)), None
@@ -80,7 +81,7 @@ def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) 
         answer = {"headId": head_id} | ({"turnId": plan.turn_id} if plan.turn_id else {})
         request = Request(asked.request_id, asked.fingerprint, orjson.dumps(answer).decode())
     return Commit(
-        id=new_id(),
+        id=written or new_id(),
         key=memory.key,
         principal=asked.principal.id,
         now=now_ms(),

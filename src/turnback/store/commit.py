@@ -31,6 +31,7 @@ from turnback.core.tree import (
     TurnWaits,
 )
 from turnback.store import approvals, pending
+from turnback.store.folding import fold
 from turnback.store.outbox import StepWritten, to_row
 from turnback.store.packing import pack
 from turnback.store.rows import (
@@ -344,6 +345,8 @@ def _release(s: _Statement) -> None:
 
 def _record(s: _Statement, step: Step) -> None:
     told_after = len(s.commit.notices) - 1 - s.commit.notices.index(StepWritten(step.id))
+    assert s.commit.payload is not None, "a step says something"
+    payload, folded = fold(step.role, s.commit.payload)
     values = s.row(
         (step.branch_id, "uuid"),
         (step.seq, "integer"),
@@ -355,12 +358,13 @@ def _record(s: _Statement, step: Step) -> None:
         (bytes.fromhex(step.before), "bytea"),
         (bytes.fromhex(step.after), "bytea"),
         (step.end_reason, "text"),
-        (s.commit.payload, "json"),
+        (payload, "json"),
+        (folded, "bytea"),
     )
     s.add(
         "recorded",
         "insert into records (root_id, session_id, branch_id, seq, id, turn_id, step_index, role, "
-        "parent_id, before_hash, after_hash, end_reason, payload, event_seq, principal, "
+        "parent_id, before_hash, after_hash, end_reason, payload, folded, event_seq, principal, "
         f"created_at) select {s.root}, {s.session}, {values}, s.revision - {told_after}, "
         f"{s.who}, {s.now} from s",
     )
@@ -392,7 +396,7 @@ def _push(s: _Statement, position: Position, max_redo_depth: int) -> None:
 
 
 def _events(s: _Statement) -> None:
-    rows = [to_row(notice) for notice in s.commit.notices]
+    rows = [to_row(notice, s.commit.id) for notice in s.commit.notices]
     types = s.arg([type_ for type_, _ in rows], "text[]")
     data = s.arg([orjson.dumps(data).decode() for _, data in rows], "text[]")
     s.add(

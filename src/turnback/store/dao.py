@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 import orjson
@@ -43,6 +43,7 @@ from turnback.store.database import Connection, Database
 from turnback.store.effects import Effects
 from turnback.store.families import Families
 from turnback.store.files import Files
+from turnback.store.folding import unfold
 from turnback.store.identities import Identities
 from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
@@ -60,6 +61,8 @@ from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
+
+T = TypeVar("T")
 
 _SESSION = f"""root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
     redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
@@ -144,20 +147,21 @@ STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and br
 order by event_seq"""
 
 NEW_STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and id = any(
-    array(select (data ->> 'step')::uuid from session_events where root_id = $1::uuid
-        and session_id = $2::uuid and event_seq > $3::bigint and type = 'step'))
+    array(select coalesce((data ->> 'step')::uuid, commit_id) from session_events
+        where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
+        and type = 'step'))
 order by event_seq"""
 
 REDO = """select branch_id, seq, step_id from session_redo
 where root_id = $1::uuid and session_id = $2::uuid and n > $3::integer and n <= $4::integer
 order by n"""
 
-RECORDS = f"""select {_RECORD}, payload from records
+RECORDS = f"""select {_RECORD}, payload, folded from records
 where root_id = $1::uuid and id = any($2::uuid[])"""
 
 BLOBS = "select hash, data from blobs where root_id = $1::uuid and hash = any($2::bytea[])"
 
-EVENTS = """select event_seq, type, data from session_events
+EVENTS = """select event_seq, type, data, commit_id from session_events
 where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
     and event_seq <= $4::bigint order by event_seq"""
 
@@ -251,6 +255,7 @@ class Dao:
         self._max_redo_depth = max_redo_depth
         self._directory_cache = directory_cache
         self._directory: OrderedDict[str, tuple[str, SessionKey]] = OrderedDict()
+        self._intricate: OrderedDict[str, bool] = OrderedDict()  # what `forks.WHOLE` did not fork
         self.node_id = node_id
         self.leases = Leases(database, node_id=node_id)
         self.wakeups = Wakeups(database, node_id=node_id)
@@ -304,10 +309,13 @@ class Dao:
             if row is None:
                 raise SessionNotFound("Agent not found")
             known = (row["project_id"], SessionKey(row["root_id"], session_id))
-            self._directory[session_id] = known
-            while len(self._directory) > self._directory_cache:
-                self._directory.popitem(last=False)
+            self._keep(self._directory, session_id, known)
         return known
+
+    def _keep(self, cache: OrderedDict[str, T], session_id: str, known: T) -> None:
+        cache[session_id] = known
+        while len(cache) > self._directory_cache:
+            cache.popitem(last=False)
 
     async def create(
         self,
@@ -365,7 +373,13 @@ class Dao:
         place = forks.place(source.root_id, asked)
         wishes = (asked.mode, asked.draft, asked.name, asked.description, asked.fingerprint, now)
         args = (*place, *wishes, max_depth, asked.count, principal.id)
-        row = await self._write(forks.FORK, args, at="fork")
+        row, whole = None, asked.boundary is None and asked.mode is None
+        if whole and source.id not in self._intricate:
+            row = await self._write(forks.WHOLE, args, at="fork")
+        if row is None:
+            row = await self._write(forks.FORK, args, at="fork")
+            if whole and row is not None and row["parent_id"] is not None:
+                self._keep(self._intricate, source.id, True)
         if row is not None and row["parent_id"] is not None:
             return forks.Forked(forks.lineage_of(row), is_new=True)
         if (made := await self._forked(principal, asked)) is not None:
@@ -535,7 +549,10 @@ class Dao:
         """The notices with `since < eventSeq <= until`, in order."""
         del principal
         rows = await self._db.run(lambda c: c.fetch(EVENTS, key.root_id, key.id, since, until))
-        return [(r["event_seq"], from_row(r["type"], orjson.loads(r["data"]))) for r in rows]
+        return [
+            (r["event_seq"], from_row(r["type"], orjson.loads(r["data"]), r["commit_id"]))
+            for r in rows
+        ]
 
     # -- writing
 
@@ -695,7 +712,7 @@ def _session_row(row: asyncpg.Record) -> SessionRow:
 def _record(row: asyncpg.Record) -> Record:
     return Record(
         step=tree_rows.step(row),
-        payload=row["payload"],
+        payload=unfold(row["payload"], row["folded"]),
         principal=row["principal"],
         event_seq=row["event_seq"],
         created_at=row["created_at"],

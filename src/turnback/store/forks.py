@@ -112,14 +112,23 @@ What is looked up by key is in a subquery of its own (`offset 0`): otherwise a p
 table was small may join it whole, and a fork would cost as much as the family is large.
 """
 
-FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key share of s")},
-allowed as (
+_ALLOWED = """
     select * from judged where (cut = 0 or cutoff_step is not null) and not is_purged
         and (turn_id is null or begins)
         and (turn_id is null or not is_after or ends)
         and depth <= $12::integer and ($13::integer is null or inherited = $13::integer)
-        and ($6::text is null or kind = 'prompt' and (has_prompt or $7::text is not null))),
-directory as (
+        and ($6::text is null or kind = 'prompt' and (has_prompt or $7::text is not null))"""
+
+_PENDING = """case when $6::text is not null then json_build_object('mode', $6::text,
+            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt),
+            'quoted', $7::text is null) end"""
+
+_FILES = INHERITED.format(now="$11::timestamptz") + ",\n"
+
+
+def _make(pending: str, files: str) -> str:
+    """SQL: makes a fork of `source` as `allowed` has it, if it has; its lineage is `inherits`."""
+    return f"""directory as (
     insert into session_directory (id, project_id, root_id)
     select $3::uuid, project_id, $1::uuid from allowed cross join source
     on conflict do nothing returning id),
@@ -132,10 +141,7 @@ made as (
             else left(s.name, {LONGEST_NAME - len(SUFFIX)}) || '{SUFFIX}' end),
         s.model, a.cutoff_branch, a.cut, a.cutoff_step, coalesce(a.after_hash, s.initial_hash),
         s.initial_hash, s.run_settings, s.visibility,
-        case when $6::text is not null then json_build_object('mode', $6::text,
-            'turn_key', d.id, 'draft', coalesce($7::text, a.prompt),
-            'quoted', $7::text is null) end,
-        $11::timestamptz, $11::timestamptz
+        {pending}, $11::timestamptz, $11::timestamptz
     from allowed a cross join source s cross join directory d),
 granted as (
     insert into session_grants (session_id, principal_id, project_id, root_id, rights, granted_by,
@@ -144,8 +150,7 @@ granted as (
         $11::timestamptz
     from directory d cross join session_grants g
     where g.session_id = $2::uuid and g.principal_id = $14::text),
-{INHERITED.format(now="$11::timestamptz")},
-inherits as (
+{files}inherits as (
     insert into session_lineage (root_id, session_id, {LINEAGE}, fingerprint, created_at)
 select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branch, a.cut,
     a.cutoff_step, a.depth, case when a.holder is null then '{{}}' else coalesce((
@@ -153,11 +158,52 @@ select $1::uuid, d.id, $2::uuid, $4::uuid, $5::text, a.inherited, a.cutoff_branc
         where l.root_id = $1::uuid and l.session_id = a.holder), '{{}}') || a.holder end,
     $9::text, $10::bytea, $11::timestamptz
 from allowed a cross join directory d
-    returning {LINEAGE})
+    returning {LINEAGE})"""
+
+
+FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key share of s")},
+allowed as ({_ALLOWED}),
+{_make(_PENDING, _FILES)}
 select i.*, j.turn_id, j.kind, j.is_after, j.begins, j.ends, j.cut, j.inherited,
     j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole,
     exists (select from session_directory where id = $3::uuid) as is_taken
 from judged j left join inherits i on true
+"""
+
+WHOLE = f"""with family as materialized (
+    select family_epoch from families where root_id = $1::uuid for key share),
+source as materialized (
+    select s.project_id, s.name, s.model, s.head_branch, s.head_seq, s.head_step, s.workflow_hash,
+        s.initial_hash, s.run_settings, s.visibility, 1 + coalesce(l.depth, 0) as depth
+    from sessions s join family on family_epoch = 0
+    left join session_lineage l on l.root_id = $1::uuid and l.session_id = $2::uuid
+    where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null
+        and (s.id = s.root_id or l.session_id is not null)
+        and not exists (select from session_attachment_access
+            where root_id = $1::uuid and session_id = $2::uuid)
+    for key share of s),
+allowed as (
+    select s.head_branch as cutoff_branch, s.head_seq as cut, s.head_step as cutoff_step,
+        s.workflow_hash as after_hash, s.depth, b.session_id as holder,
+        coalesce(t.effective_index + 1, 0) as inherited
+    from source s
+    left join records h on h.root_id = $1::uuid and h.branch_id = s.head_branch
+        and h.seq = s.head_seq
+    left join turns t on t.root_id = $1::uuid and t.id = h.turn_id
+    left join branches b on b.root_id = $1::uuid and b.id = s.head_branch
+    where $4::uuid is null and $5::text is null and $6::text is null and $7::text is null
+        and s.depth <= $12::integer
+        and ($13::integer is null or coalesce(t.effective_index + 1, 0) = $13::integer)
+        and (s.head_seq = 0 or b.id is not null and t.first_branch = s.head_branch
+            and t.last_seq = s.head_seq)),
+{_make("null", "")}
+select * from inherits
+"""
+"""A fork of all that is shown, where HEAD ends a turn, nothing of the family was ever purged and
+there are no files to inherit: what `FORK` makes then, with nothing to find or to judge.
+
+Otherwise it makes none, and `FORK` is asked. Parts of a statement cost their preparation even where
+they find nothing (decision 51).
 """
 
 MADE = f"""select s.owner, s.archived_at, s.deleted_at, l.fingerprint, {LINEAGE}

@@ -80,8 +80,11 @@ class SessionChanged:
 Notice = Status | ApprovalTold | StepWritten | HeadChanged | SessionChanged
 
 
-def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
-    """The `type` and `data` of a notice's row."""
+def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
+    """The `type` and `data` of a notice's row, which names its commit too.
+
+    A commit that writes a step has the step's id: its row need not say it again.
+    """
     match notice:
         case Status(state, waiting_for):
             waiting = [asdict(approval) for approval in waiting_for]
@@ -89,7 +92,7 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
         case ApprovalTold(approval):
             return "approval", asdict(approval)
         case StepWritten(step_id):
-            return "step", {"step": step_id}
+            return "step", {} if step_id == commit_id else {"step": step_id}
         case HeadChanged(head_id, workflow, redo_depth, redo_id, cause, by):
             return "head", {
                 "head": head_id,
@@ -112,7 +115,7 @@ def to_row(notice: Notice) -> tuple[str, dict[str, Any]]:
             assert_never(notice)
 
 
-def from_row(type_: str, data: dict[str, Any]) -> Notice:
+def from_row(type_: str, data: dict[str, Any], commit_id: str) -> Notice:
     """The notice that a row of `session_events` holds; the inverse of `to_row`."""
     match type_:
         case "status":
@@ -121,7 +124,7 @@ def from_row(type_: str, data: dict[str, Any]) -> Notice:
         case "approval":
             return ApprovalTold(_approval(data))
         case "step":
-            return StepWritten(data["step"])
+            return StepWritten(data.get("step", commit_id))
         case "head":
             return HeadChanged(
                 data["head"],

@@ -16,6 +16,7 @@ _DICTIONARY = zstandard.ZstdCompressionDict(
     dict_type=zstandard.DICT_TYPE_RAWCONTENT,
 )
 _MARK = b"\x01"  # compressed with that dictionary, the frame without its magic
+_OPERATORS = b"\x02"  # the same, of a bucket's operators, which versions before do not read
 _FRAME = b"\x28\xb5\x2f\xfd"  # compressed without one: how blobs were stored first
 
 _compress = zstandard.ZstdCompressor(
@@ -31,16 +32,16 @@ _decompress = zstandard.ZstdDecompressor(
 
 def pack(blob: bytes) -> bytes:
     """The blob as it is stored. No blob begins with a mark: all are JSON or manifests."""
-    if blob[:1] not in b"{[":  # a manifest: nothing makes addresses smaller
+    if blob[:1] in b"TB":  # a manifest: nothing makes addresses smaller
         return blob
-    packed = _MARK + _compress(blob)
+    packed = (_OPERATORS if blob[:1] == b"O" else _MARK) + _compress(blob)
     return packed if len(packed) < len(blob) else blob
 
 
 def unpack(data: bytes) -> bytes:
     """The blob that is stored as `data`; empty where it is damaged beyond reading."""
     try:
-        if data.startswith(_MARK):
+        if data.startswith((_MARK, _OPERATORS)):
             return _decompress(data[1:])
         if data.startswith(_FRAME):
             return zstandard.decompress(data)

@@ -182,9 +182,10 @@ class SessionChange:
 class Commit:
     """One transaction: what the core said, what is told of it, and what that refers to.
 
-    `id` marks its events, so that a commit whose answer was lost can be looked up. `payload` is
-    that of the one appended step, if any, and `attachments` are the ids that it names. `closes`:
-    the appended step is the open one, which is open no more. `approvals` are asked for or decided.
+    `id` marks its events, so that a commit whose answer was lost can be looked up; a commit that
+    appends a step has that step's. `payload` is that of the one appended step, if any, and
+    `attachments` are the ids that it names. `closes`: the appended step is the open one, which is
+    open no more. `approvals` are asked for or decided.
     """
 
     id: str

@@ -90,13 +90,14 @@ LOST = f"""{_REST}
 select g.lo, g.hi from {_PURGED} order by g.lo"""
 
 RECORDS = """select id, branch_id, seq, session_id, turn_id, step_index, role, parent_id,
-    before_hash, after_hash, end_reason, principal, created_at, payload
+    before_hash, after_hash, end_reason, principal, created_at, payload, folded
 from records where root_id = $1::uuid and id = any($2::uuid[])"""
 
 _COUNTS = """count(distinct turn_id) as turns, count(*) as steps,
     count(*) filter (where role = 'agent' and coalesce(end_reason, 'complete') = 'complete')
         as model_calls,
-    coalesce(sum(json_array_length(payload -> 'toolCalls')), 0)::bigint as tool_calls,
+    coalesce(sum(coalesce((payload ->> 'calls')::integer,
+        json_array_length(payload -> 'toolCalls'))), 0)::bigint as tool_calls,
     coalesce(sum((payload -> 'usage' ->> 'inputTokens')::bigint), 0)::bigint as input_tokens,
     coalesce(sum((payload -> 'usage' ->> 'outputTokens')::bigint), 0)::bigint as output_tokens,
     coalesce(sum((payload -> 'usage' ->> 'totalTokens')::bigint), 0)::bigint as total_tokens"""
@@ -260,7 +261,7 @@ class Transcripts:
     async def records(
         self, principal: Principal, key: SessionKey, ids: Sequence[str]
     ) -> Sequence[asyncpg.Record]:
-        """The rows of these steps, in any order, payloads as JSON text."""
+        """The rows of these steps, in any order, as `RECORDS` has them."""
         del principal
         rows: Sequence[asyncpg.Record] = await self._db.run(
             lambda c: c.fetch(RECORDS, key.root_id, ids)

@@ -18,6 +18,7 @@ from turnback.api.rest.answer import snake, snake_name
 from turnback.core.errors import HistoryMissing
 from turnback.core.lineage import ROOT_ID
 from turnback.core.principal import Principal
+from turnback.store.folding import unfold
 from turnback.store.rows import SessionKey
 from turnback.store.transcripts import Page, Place, Transcripts
 
@@ -171,8 +172,8 @@ def _written(row: asyncpg.Record) -> bytes:
     thousand of these, and this halves what each takes.
     """
     (id_, branch_id, seq, session_id, turn_id, index, role, parent_id) = row[:8]
-    (before_hash, after_hash, end_reason, principal, created_at, text) = row[8:]
-    payload = orjson.loads(text)
+    (before_hash, after_hash, end_reason, principal, created_at, text, folded) = row[8:]
+    payload = orjson.loads(unfold(text, folded))
     timestamp = round(created_at.timestamp() * 1000)
     kind = "edit" if "edits" in payload else "prompt"
     effects = orjson.dumps(payload["effects"]).decode() if "effects" in payload else "[]"

@@ -22,6 +22,7 @@ from turnback.core.workflow.manifest import (
     operators_in,
     part_of,
     split_top,
+    unfold,
 )
 from turnback.core.workflow.shape import Json, check_document
 
@@ -148,8 +149,7 @@ class Workflow:
         others = but_of._buckets if but_of else _NO_BUCKETS
         for bucket, other in zip(self._buckets, others, strict=True):
             if other is None or bucket.hash != other.hash:
-                yield bucket
-                yield from bucket.parts.values()
+                yield from bucket.stored
 
 
 class _Operators(Mapping[str, Json]):
@@ -293,7 +293,7 @@ class Assembly:
     """
 
     def __init__(self, blobs: Mapping[str, bytes]) -> None:
-        self._blobs = blobs
+        self._blobs = dict(blobs)
         self._parts: dict[str, Part] = {}
         self._buckets: dict[str, Bucket] = {}
 
@@ -312,6 +312,7 @@ class Assembly:
 
     def _bucket(self, hash_: str) -> Bucket:
         if hash_ not in self._buckets:
+            self._blobs |= unfold(hash_, self._blobs.get(hash_, b""))
             parts = [self._part(operator) for operator in operators_in(self._verified(hash_))]
             by_id = {part.value["operatorID"]: part for part in parts}
             self._buckets[hash_] = make_bucket(by_id)

@@ -1,13 +1,16 @@
 """Content addresses: how a workflow is cut into blobs, and how blobs name each other.
 
-Two levels (lineage.md, Snapshots), so that equal operators are one blob and a changed operator
-costs three: itself, its bucket, the top.
+Two levels (lineage.md, Snapshots), so that a changed operator costs little more than itself: its
+bucket and the top.
 
     top      `T`, then the addresses of 16 buckets and of each section that the document has
     bucket   `B`, then the addresses of its operators, by operatorID
     others   canonical JSON: an operator, or a section
 
-No JSON text begins with `T` or `B`, so what a user writes can never pass for a manifest.
+No JSON text begins with `T`, `B` or `O`, so what a user writes can never pass for a manifest.
+
+A bucket of few operators is stored under its address as `O`, then the operators themselves, a line
+each. A row of its own for each of them would take more room than all of them together.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from zlib import crc32
 import orjson
 
 BUCKETS = 16
+
+INLINE = 12
+"""The operators of a bucket at most that is stored as these."""
 
 # What the top lists after the buckets. "members" is the order of the document's own members,
 # "order" that of its operators, "other" holds the members that Turnback does not know.
@@ -36,7 +42,7 @@ SECTIONS = (
 
 _SIZE = 20  # bytes of an address
 _ABSENT = bytes(_SIZE)
-_TOP, _BUCKET = b"T", b"B"
+_TOP, _BUCKET, _OPERATORS = b"T", b"B", b"O"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,15 @@ class Bucket(Blob):
     """The operators whose ids fall into it, by operatorID."""
 
     parts: Mapping[str, Part]
+
+    @property
+    def stored(self) -> tuple[Blob, ...]:
+        """The blobs that it is stored as."""
+        if not 0 < len(self.parts) <= INLINE:
+            return self, *self.parts.values()
+        # Canonical JSON has no line breaks of its own.
+        lines = b"\n".join(part.data for _, part in sorted(self.parts.items()))
+        return (Blob(_OPERATORS + lines, self.hash),)
 
 
 def address(data: bytes) -> str:
@@ -107,6 +122,17 @@ def parts(top: bytes) -> list[str]:
 def operators_in(bucket: bytes) -> list[str]:
     """The addresses that a bucket lists; none when the blob is something else."""
     return _addresses(bucket) if _is(bucket, _BUCKET) else []
+
+
+def unfold(hash_: str, stored: bytes) -> dict[str, bytes]:
+    """A bucket as it is stored, and where these are in it its operators, by address.
+
+    One that is damaged gives a bucket that is not what `hash_` says.
+    """
+    if stored[:1] != _OPERATORS:
+        return {hash_: stored}
+    operators = {address(line): line for line in stored[1:].split(b"\n")}
+    return {hash_: _BUCKET + bytes.fromhex("".join(operators)), **operators}
 
 
 def named_by(blob: bytes) -> tuple[list[bytes], list[bytes]]:
