@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from serving import serving
+from wire import is_status
 
 from turnback.agent import story
 from turnback.core.effects import EffectClass
@@ -61,6 +62,30 @@ async def test_one_prompt_makes_twelve_calls_in_the_world(
         assert [it["status"] for it in (await things("email")).values()] == ["scheduled", "sent"]
         assert [it["channel"] for it in (await things("message")).values()] == ["channel-1"]
         assert len(await things("charge")) == len(await things("transfer")) == 1
+
+
+async def test_what_cannot_be_taken_back_waits_for_a_person_and_what_is_denied_is_not_done(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with serving(fresh_database, demo=True, data_dir=tmp_path) as server:
+        session = await server.session()
+        async with server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content=story.PROMPT)
+            status = await client.wait(lambda frame: bool(frame.get("waitingFor")))
+            waiting = status["waitingFor"]
+            irreversible = ["demo.send_email", "demo.send_transfer", "demo.send_text"]
+            assert [call["toolName"] for call in waiting] == irreversible
+            assert {call["class"] for call in waiting} == {"irreversible"}
+            assert (await server.http.get("/demo/delivery")).text.count('"a mail"') == 0
+            seen = len(client.frames)
+            for call, decision in zip(waiting, ("approve", "approve", "deny"), strict=True):
+                decided = {"toolCallId": call["toolCallId"], "argsHash": call["argsHash"]}
+                await client.ask("Approve", decision=decision, **decided)
+            await client.wait(is_status("AVAILABLE"), since=seen)
+        last = (await server.http.get(f"/sessions/{session}/steps")).json()["steps"][-1]
+        assert "11 calls were made outside. Not done: `send_text`." in last["content"]
+        assert (await server.http.get("/demo/text")).json()["things"] == []
 
 
 async def test_without_the_demo_it_says_how_to_have_it(fresh_database: str) -> None:
