@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from wire import is_status
 
 from turnback.agent import story
 from turnback.core.effects import EffectClass
+from turnback.core.principal import LOCAL
+from turnback.core.undo.plan import verb_of
 from turnback.demo.tools import CONTRACTS
 
 CALLS = [*story.FIRST, *story.second("event-1", "channel-1"), *story.THIRD]
@@ -48,6 +51,12 @@ async def test_one_prompt_makes_twelve_calls_in_the_world(
         assert [result["output"] for result in results if result["is_error"]] == []
         assert len(results) == len(CALLS)
         assert "12 calls were made outside" in steps[-1]["content"]
+
+        dao = server.app.state.sessions.dao
+        logged = await dao.effects.of_session(await dao.key(LOCAL, session), limit=99)
+        now = round(time.time() * 1000)
+        verbs = Counter(verb_of(one.effect, now=now) for one in logged)
+        assert verbs == {"revert": 5, "cancel": 2, "compensate": 2, "acknowledge": 3}
 
         async def things(kind: str) -> dict[str, Any]:
             found = (await server.http.get(f"/demo/{kind}")).json()["things"]
