@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from turnback.core.effects import Effect
+from turnback.core.effects import Effect, ResourceKey
+from turnback.core.undo import residue as residues
 from turnback.core.undo.outcome import counts
+from turnback.core.undo.plan import Group, Member
 from turnback.core.undo.report import Report, ReportItem, ReportResidue
-from turnback.core.undo.rows import CompensationRow, ResidueRow, RunRow
-from turnback.core.undo.words import Language, When, headline, residue_text, state_text
+from turnback.core.undo.rows import (
+    CompensationRow,
+    CompensationState,
+    Reason,
+    ResidueRow,
+    RunRow,
+)
+from turnback.core.undo.words import (
+    Language,
+    ResidueText,
+    When,
+    headline,
+    residue_text,
+    state_text,
+)
 from turnback.core.values import shown
 
 LONGEST_WHAT = 120
@@ -18,13 +33,13 @@ def report(
     run: RunRow,
     members: Iterable[CompensationRow],
     effects: Mapping[str, Effect],
-    residues: Iterable[tuple[str, ResidueRow]],
+    left: Iterable[tuple[str, ResidueRow]],
     *,
     language: Language,
     when: When,
     secret: frozenset[str] = frozenset(),
 ) -> Report:
-    """The report; `residues` are with their ids, `effects` by id.
+    """The report; what is `left` comes with its ids, `effects` by id.
 
     Of the effects that are `secret` no value is shown.
     """
@@ -39,15 +54,13 @@ def report(
             _item(row, effects[row.effect_id], language, hidden=row.effect_id in secret)
             for row in rows
         ),
-        residues=tuple(residue(id_, row, language=language, when=when) for id_, row in residues),
+        residues=tuple(residue(id_, row, language=language, when=when) for id_, row in left),
         spent=run.spent,
         budget=run.budget,
     )
 
 
-def _item(
-    row: CompensationRow, effect: Effect, language: Language, *, hidden: bool
-) -> ReportItem:
+def _item(row: CompensationRow, effect: Effect, language: Language, *, hidden: bool) -> ReportItem:
     return ReportItem(
         effect_id=effect.id,
         tool=f"{effect.connection}.{effect.tool}",
@@ -66,11 +79,13 @@ def what(effect: Effect) -> str:
     """What a call was about, in a few words: its subject, else the things it touched."""
     if subject := effect.names.get("subject"):
         return shown(subject, limit=LONGEST_WHAT)
-    things = dict.fromkeys(
-        f"{touch.resource.kind} {', '.join(str(part) for part in touch.resource.key)}"
-        for touch in effect.touches
-    )
+    things = dict.fromkeys(thing(touch.resource) for touch in effect.touches)
     return shown("; ".join(things), limit=LONGEST_WHAT)
+
+
+def thing(resource: ResourceKey) -> str:
+    """A thing in the world as a person reads it: its kind, and its key there."""
+    return shown(f"{resource.kind} {', '.join(str(part) for part in resource.key)}")
 
 
 def residue(residue_id: str, row: ResidueRow, *, language: Language, when: When) -> ReportResidue:
@@ -92,3 +107,23 @@ def residue(residue_id: str, row: ResidueRow, *, language: Language, when: When)
         status=row.status,
         leaves=row.claims,
     )
+
+
+def foreseen(
+    effect: Effect, member: Member, *, language: Language, when: When
+) -> ResidueText | None:
+    """What a member of a plan will leave as far as is known before; None where nothing."""
+    if member.group is Group.REVERTED:
+        return None
+    row = CompensationRow(
+        run_id="",
+        effect_id=effect.id,
+        position=0,
+        verb=member.verb,
+        state=CompensationState.COMPENSATED
+        if member.group is Group.COMPENSATED
+        else CompensationState.NEEDS_YOU,
+        reason=Reason.PURGED if effect.purged else None,
+    )
+    left = residues.of(effect, row)
+    return None if left is None else residue_text(left, language, when)

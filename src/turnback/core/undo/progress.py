@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from turnback.core.effects import Effect, Standing, Verb
 from turnback.core.undo.budget import Spent
-from turnback.core.undo.outcome import Count, counts
+from turnback.core.undo.outcome import counts
 from turnback.core.undo.rows import (
     CompensationRow,
     CompensationState,
@@ -72,7 +72,8 @@ class ItemTold:
 class Progress:
     """A plan or a run at one instant, whole. `undo_id` is None as long as nothing was started.
 
-    Of two with the same ids the one with the higher `revision` is the newer.
+    Of two with the same ids the one with the higher `revision` is the newer. `counts` are those of
+    a report.
     """
 
     plan_id: str
@@ -83,7 +84,7 @@ class Progress:
     items: tuple[ItemTold, ...]
     spent: Spent = field(default_factory=Spent)
     outcome: Outcome | None = None
-    counts: Mapping[Count, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def turn_ids(self) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ def progress(
         items=tuple(_item(row, effects[row.effect_id], left.get(row.effect_id)) for row in rows),
         spent=run.spent,
         outcome=run.outcome,
-        counts=counts(rows),
+        counts={count.value: number for count, number in counts(rows).items()},
     )
 
 
