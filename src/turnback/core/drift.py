@@ -446,14 +446,17 @@ def theirs(
     changed = frozenset(
         cell
         for cell in differing(now, basis.expected)
-        if cell.resource in basis.resources and not _ours(cell, now, ledger)
+        if cell.resource in basis.resources and left_by(cell, now, ledger) is None
     )
     return _entries(basis.resources, changed, now, None)
 
 
-def _ours(cell: Cell, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]) -> bool:
+def left_by(
+    cell: Cell, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
+) -> LedgerEntry | None:
+    """The write of ours that left a cell as it is now; None where somebody else did."""
     leaf = {cell.path: now[cell]} if cell in now else {}
-    return writer(ledger.get(cell.resource, ()), cell.path, leaf) is not None
+    return writer(ledger.get(cell.resource, ()), cell.path, leaf)
 
 
 def _entries(
