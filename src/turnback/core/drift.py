@@ -459,6 +459,24 @@ def left_by(
     return writer(ledger.get(cell.resource, ()), cell.path, leaf)
 
 
+def still_written(
+    cell: Cell, since: str, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
+) -> dict[str, LedgerEntry]:
+    """The effects that wrote a cell after the effect `since` did, and were not taken back there."""
+    found: dict[str, LedgerEntry] = {}
+    after = False
+    for entry in ledger.get(cell.resource, ()):
+        touches = cell.path in entry.wrote or cell.path in entry.removed
+        if entry.effect_id is None or not touches:
+            continue
+        if entry.source is Source.EFFECT and after:
+            found[entry.effect_id] = entry
+        elif entry.source is Source.INVERSE:
+            found.pop(entry.effect_id, None)
+        after = after or entry.effect_id == since
+    return found
+
+
 def _entries(
     resources: Iterable[ResourceKey],
     written: frozenset[Cell],

@@ -640,14 +640,11 @@ class Run:
         effect = self.effects[row.effect_id]
         inside = {effect.id, *(covered.id for covered in self._covered(row))}
         for cell in drift.in_order(whole.writes):
-            entry = drift.left_by(cell, state, self._known)
-            if (
-                entry is not None
-                and entry.source is drift.Source.EFFECT
-                and entry.session_id == effect.session_id
-                and entry.effect_id not in inside
-            ):
-                return entry.effect_id
+            if drift.left_by(cell, state, self._known) is None:
+                continue
+            for id_, entry in drift.still_written(cell, effect.id, self._known).items():
+                if entry.session_id == effect.session_id and id_ not in inside:
+                    return id_
         return None
 
     def _found_so(
