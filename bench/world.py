@@ -190,7 +190,8 @@ class ByHand:
 @asynccontextmanager
 async def serving(url: str | None = None, **settings: object) -> AsyncIterator[Server]:
     """`turnback serve` on the database at `url`, as a process of its own."""
-    quiet = {"log_level": "error", "ws_messages_per_minute": 10**9}  # one client may do much
+    # One client may do much, and nothing acts outside.
+    quiet = {"log_level": "error", "ws_messages_per_minute": 10**9, "demo": False}
     values = (quiet | settings).items()
     variables = {f"TURNBACK_{name.upper()}": str(value) for name, value in values}
     if url is not None:

@@ -105,6 +105,8 @@ create table effects (
     constraint effects_states check (num_nonnulls(states, secret, purged_at) = 1)
 ) partition by hash (root_id);
 create index effects_by_step on effects (root_id, step_id);
+create index effects_doubtful on effects (root_id, session_id)
+    where state in ('intent', 'in_doubt');
 create index effects_standing on effects (root_id, session_id, number)
     where standing is not null;
 

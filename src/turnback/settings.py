@@ -370,6 +370,8 @@ class Settings(BaseSettings):
     """How long a client may take nothing of a REST answer that waits for it, before it is cut."""
     snapshot_steps: Positive = 200
     """Steps in a v1 snapshot; older ones are fetched in pages."""
+    snapshot_undos: Positive = 20
+    """Undos in a v1 snapshot: the newest that are under way, or have left what is open."""
     branch_choices: Positive = 100
     """Lines named where lines part, the newest of them."""
     preview_turns: Positive = 200

@@ -190,7 +190,7 @@ async def test_what_comes_later_answers_not_available(
         await client.snapshot()
         assert (await client.ask(type_, **fields))["code"] == "not_available"
     offered = (await server.http.get("/capabilities")).json()["commands"]
-    assert not {"WsClientApproveCommand", "WsClientUndoCommand"} & set(offered)
+    assert not {"WsClientUndoCommand", "WsClientAcknowledgeCommand"} & set(offered)
 
 
 async def test_errors_go_to_their_sender_alone(server: Server) -> None:

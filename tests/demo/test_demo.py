@@ -146,6 +146,20 @@ async def test_a_person_s_change_beside_ours_stays_and_one_on_it_is_not_overwrit
     with_person.close()
 
 
+async def test_what_a_person_made_again_under_an_id_is_not_ours(
+    outside: Outside, file: Path
+) -> None:
+    made = await outside.do("create_contact", fields={"name": "Dan"})
+    with_person = World(file)
+    with with_person.change():
+        assert with_person.remove("contact", "contact-1")
+        with_person.put("contact", "contact-1", {"name": "Dan"})
+    with pytest.raises(Drifted):
+        await outside.take_back(made)
+    assert with_person.get("contact", "contact-1") == {"name": "Dan"}
+    with_person.close()
+
+
 async def test_payments_honour_a_key_and_nothing_else_does(outside: Outside, file: Path) -> None:
     paid = {"amount": 5, "to": "Shop", "for": "Pens"}
     ask = outside.connection.call

@@ -11,6 +11,7 @@ import pytest
 from processes import eventually
 from serving import Server, serving
 
+from turnback.core.approvals import Decision
 from turnback.core.errors import BadInput, NotAllowed, SessionNotFound, Unauthenticated
 from turnback.core.lineage import ROOT_ID
 from turnback.core.principal import LOCAL, Principal, ProjectRole, Right, Visibility, service_of
@@ -18,6 +19,7 @@ from turnback.core.workflow import EMPTY
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import NOT_ALLOWED, SIGNED_OUT, Closed, Subscriber, Told
 from turnback.sessions.commands import (
+    Approve,
     Asked,
     Change,
     Checkout,
@@ -25,6 +27,7 @@ from turnback.sessions.commands import (
     Command,
     Delete,
     EditWorkflow,
+    Expire,
     Prompt,
     PutWorkflow,
     Redo,
@@ -45,6 +48,8 @@ READ = frozenset({Right.READ})
 NEEDS: list[tuple[Command, Right]] = [
     (Prompt("hello"), Right.RUN),
     (Stop(), Right.RUN),
+    (Approve("c1", Decision.APPROVE, "x"), Right.RUN),
+    (Expire(0), Right.RUN),
     (RevertTurn("x"), Right.RUN),
     (RevertStep("x"), Right.RUN),
     (Redo(), Right.RUN),

@@ -25,7 +25,7 @@ from turnback.core.tree import NewIds, StateChanged, StepAppended, Tree
 from turnback.core.workflow import EMPTY
 from turnback.store.dao import Dao
 from turnback.store.database import Database
-from turnback.store.effects import CallOutcome, OpenStep
+from turnback.store.effects import CallOutcome, InDoubt, OpenStep
 from turnback.store.ids import new_id
 from turnback.store.locks import Held
 from turnback.store.outbox import Status, StepWritten
@@ -182,9 +182,22 @@ async def test_an_intent_and_its_result_are_read_back_as_they_were(
 
 async def test_effects_are_numbered_in_the_order_of_their_intents(dao: Dao) -> None:
     key, head = await running(dao)
-    first, second = [await intended(dao, key, head) for _ in range(2)]
+    first, second = [await intended(dao, key, head, over_doubt=True) for _ in range(2)]
     assert (first.number, second.number) == (1, 2)
     assert [e.effect.id for e in await dao.effects.of_session(key, after=1, limit=9)] == [second.id]
+
+
+async def test_a_call_like_one_that_is_in_doubt_is_not_intended_until_that_was_looked_into(
+    dao: Dao,
+) -> None:
+    key, head = await running(dao)
+    effect = await intended(dao, key, head)
+    with pytest.raises(InDoubt) as doubt:
+        await intended(dao, key, head)
+    assert doubt.value.effect_id == effect.id
+    clean = replace(effect, state=CallState.FAILED_CLEAN, standing=None)
+    await dao.effects.end(key, clean, fence=1, outcome=CallOutcome.LOST, at=now())
+    assert (await intended(dao, key, head)).number == 2
 
 
 async def test_without_its_run_or_its_open_step_nothing_is_written(dao: Dao) -> None:

@@ -69,6 +69,8 @@ def call(request: dict[str, Any]) -> None:
             answer(request, text("it went wrong", isError=True))
         case "refuses":
             say({"id": request["id"], "error": {"code": -32602, "message": "no such thing"}})
+        case "pretends":
+            say({"id": request["id"], "error": {"code": -38001, "message": "not sent"}})
         case "dies":
             os._exit(3)
         case "sleeps":

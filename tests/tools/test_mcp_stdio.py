@@ -51,6 +51,8 @@ async def test_what_a_tool_calls_an_error_is_a_reply(good: McpConnection) -> Non
     assert (failed.is_error, failed.text) == (True, "it went wrong")
     refused = await good.call("act", {"how": "refuses"}, timeout=5)
     assert (refused.is_error, refused.text) == (True, "no such thing")
+    # What a server says itself is never taken for a call that was not sent.
+    assert (await good.call("act", {"how": "pretends"}, timeout=5)).is_error
 
 
 async def test_calls_overlap(good: McpConnection) -> None:

@@ -164,6 +164,12 @@ export type ChangedRunSettings = {
 
 export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
 
+/** Where an effect stands that is not as the visible path has it. On the path and no longer in force, or off it and still so. */
+export type EffectStandingFrame = {
+  effectId: string;
+  standing: "in_force" | "reverted" | "compensated" | "cancelled" | "in_doubt" | "partly";
+};
+
 /** A comment box at another place. */
 export type MoveComment = {
   op: "moveComment";
@@ -230,6 +236,14 @@ export type ReplaceWorkflow = {
   workflow: Record<string, unknown>;
 };
 
+/** What is left of an effect: `template` names the sentence, which REST has. Times in ms. */
+export type ResidueFrame = {
+  residueId: string;
+  template: string;
+  status: "open" | "acknowledged" | "settled";
+  settlesAt: number | null;
+};
+
 /** What the session's runs are held to beside the server's settings; null: the server's. Seconds, and characters of a tool's output. The tools are off beside those that the server's own setting switches off. */
 export type RunSettingsFrame = {
   maxSteps: number | null;
@@ -239,7 +253,14 @@ export type RunSettingsFrame = {
   disabledTools: string[];
 };
 
-export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerApprovalEvent | WsServerHeadChangeEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
+export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerApprovalEvent | WsServerHeadChangeEvent | WsServerUndoEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
+
+/** What an undo has used of its budget: calls that change something, reads, tokens. */
+export type SpentFrame = {
+  calls: number;
+  reads: number;
+  tokens: number;
+};
 
 /** A step as a v1 client sees it: without the workflows, which are read by the step's id. */
 export type StepFrame = {
@@ -285,6 +306,32 @@ export type ToolResultFrame = {
   toolCallId: string;
   output: string;
   isError: boolean;
+};
+
+/** An undo at one instant, whole: of two with the same ids the higher `undoRevision` counts. `undoId` is null as long as it is a plan that nobody has started. `counts` has how many members came to what: `needs_you`, `needs_review`, `in_doubt`, `failed`, `not_started`, `compensate`, `cancel`, `revert`. */
+export type UndoFrame = {
+  undoId: string | null;
+  planId: string;
+  undoRevision: number;
+  phase: "plan" | "run" | "ended" | "settled";
+  by: string;
+  turnIds: string[];
+  items: UndoItemFrame[];
+  spent: SpentFrame;
+  outcome: "fully_reverted" | "partially_reverted" | "not_reverted" | null;
+  counts: Record<string, number>;
+};
+
+/** One effect of an undo: what is done with it, and how that stands. `check` is what a plan's look at the world has found; afterwards `state` says more. `standing` is where the effect stands in the world, null where it turned out that nothing had happened. */
+export type UndoItemFrame = {
+  effectId: string;
+  messageId: string;
+  verb: "revert" | "compensate" | "cancel" | "acknowledge";
+  state: "pending" | "checking" | "intent" | "sent" | "verifying" | "reverted" | "compensated" | "cancelled" | "needs_you" | "needs_review" | "in_doubt" | "partly" | "blocked" | "failed" | "noop_inverse" | "not_started";
+  reason: string | null;
+  standing: "in_force" | "reverted" | "compensated" | "cancelled" | "in_doubt" | "partly" | null;
+  check: "unchecked" | "go" | "already" | "review" | "unreadable";
+  residue: ResidueFrame | null;
 };
 
 /** Tokens of one model call, as its provider counted them. */
@@ -409,7 +456,7 @@ export type WsServerHeadChangeEvent = {
   redoId: string | null;
   cause: "revert" | "redo" | "checkout" | "edit";
   by: string;
-  effectsOutOfStep: Record<string, unknown>[];
+  effectsOutOfStep: EffectStandingFrame[];
   eventSeq: number;
 };
 
@@ -447,8 +494,8 @@ export type WsServerSnapshotEvent = {
   stepsCursor: string | null;
   partial: PartialFrame | null;
   pendingAction: PendingActionFrame | null;
-  effectsOutOfStep: Record<string, unknown>[];
-  undos: Record<string, unknown>[];
+  effectsOutOfStep: EffectStandingFrame[];
+  undos: UndoFrame[];
   waitingFor: ApprovalFrame[];
   reset?: boolean | null;
 };
@@ -466,4 +513,20 @@ export type WsServerStepEvent = {
   type: "WsServerStepEvent";
   step: StepFrame;
   eventSeq: number;
+};
+
+/** An undo has gone on, has ended, or what it left is another: `phase` says which. A plan's (`plan`) go to who asked for it, and have no `eventSeq`. */
+export type WsServerUndoEvent = {
+  undoId: string | null;
+  planId: string;
+  undoRevision: number;
+  phase: "plan" | "run" | "ended" | "settled";
+  by: string;
+  turnIds: string[];
+  items: UndoItemFrame[];
+  spent: SpentFrame;
+  outcome: "fully_reverted" | "partially_reverted" | "not_reverted" | null;
+  counts: Record<string, number>;
+  type: "WsServerUndoEvent";
+  eventSeq?: number | null;
 };

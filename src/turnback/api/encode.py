@@ -6,7 +6,8 @@ written side by side here so that the difference can be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from time import time
 from typing import Any, assert_never
@@ -19,11 +20,19 @@ from turnback.core.lineage import ROOT_ID
 from turnback.core.pending import PendingAction
 from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Role, Tree
+from turnback.core.undo.progress import ItemTold, Progress
 from turnback.core.workflow import Workflow
 from turnback.sessions.actor import View
 from turnback.sessions.broadcast import Availability, Closed, Delta, Message, Reply, Told
 from turnback.sessions.commands import Done
-from turnback.store.outbox import ApprovalTold, HeadChanged, SessionChanged, Status, StepWritten
+from turnback.store.outbox import (
+    ApprovalTold,
+    HeadChanged,
+    SessionChanged,
+    Status,
+    StepWritten,
+    UndoTold,
+)
 from turnback.store.rows import Record
 from turnback.telemetry import metrics
 
@@ -95,6 +104,8 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
                 | plus
             )
+        case UndoTold(progress):
+            return {"type": "WsServerUndoEvent"} | undo(progress) | plus if v1 else None
         case SessionChanged(change, name, archived, model, settings, visibility, pending, key):
             if not v1:
                 return None
@@ -131,17 +142,56 @@ def _delta(delta: Delta) -> dict[str, Any]:
     return frame | {"toolCall": call}
 
 
+def undo(progress: Progress) -> dict[str, Any]:
+    """A plan or a run as frames have it."""
+    return {
+        "undoId": progress.undo_id,
+        "planId": progress.plan_id,
+        "undoRevision": progress.revision,
+        "phase": progress.phase,
+        "by": progress.by,
+        "turnIds": progress.turn_ids,
+        "items": [_undo_item(item) for item in progress.items],
+        "spent": asdict(progress.spent),
+        "outcome": progress.outcome,
+        "counts": progress.counts,
+    }
+
+
+def _undo_item(item: ItemTold) -> dict[str, Any]:
+    left = item.residue
+    return {
+        "effectId": item.effect_id,
+        "messageId": item.turn_id,
+        "verb": item.verb,
+        "state": item.state,
+        "reason": item.reason,
+        "standing": item.standing,
+        "check": item.check,
+        "residue": None
+        if left is None
+        else {
+            "residueId": left.residue_id,
+            "template": left.template,
+            "status": left.status,
+            "settlesAt": left.settles_at,
+        },
+    }
+
+
 def snapshot(
     view: View,
     records: Mapping[str, Record],
     branches: list[dict[str, Any]],
+    undos: Iterable[Progress] = (),
     *,
     epoch: str,
     reset: bool,
 ) -> bytes:
     """The first frame of a v1 socket: light steps, no contents but the one at HEAD.
 
-    `branches` are the `partings` of the same instant as `view`.
+    `branches` are the `partings` of the same instant as `view`; `undos` are under way, or have left
+    a residue that is open.
     """
     frame: dict[str, Any] = {
         "type": "WsServerSnapshotEvent",
@@ -163,7 +213,7 @@ def snapshot(
         "partial": None,
         "pendingAction": None if view.pending is None else _pending(view.pending),
         "effectsOutOfStep": [],
-        "undos": [],
+        "undos": [undo(progress) for progress in undos],
         "waitingFor": [_approval(approval) for approval in view.waiting_for],
     }
     if view.partial is not None:

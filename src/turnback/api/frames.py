@@ -418,6 +418,11 @@ class PendingActionFrame(_Frame):
     state: Literal["pending", "claimed"]
 
 
+ClassFrame = Literal["read", "reversible", "compensable", "irreversible"]
+StandingFrame = Literal["in_force", "reverted", "compensated", "cancelled", "in_doubt", "partly"]
+VerbFrame = Literal["revert", "compensate", "cancel", "acknowledge"]
+
+
 class ApprovalFrame(_Frame):
     """A call that waits, or waited, for a person.
 
@@ -430,7 +435,7 @@ class ApprovalFrame(_Frame):
     toolCallId: str
     toolName: str
     input: dict[str, Any]
-    class_: Literal["read", "reversible", "compensable", "irreversible"] = Field(alias="class")
+    class_: ClassFrame = Field(alias="class")
     because: str | None
     argsHash: str
     askedAt: int
@@ -438,6 +443,87 @@ class ApprovalFrame(_Frame):
     status: Literal["waiting", "approved", "denied", "expired", "dropped"]
     edited: dict[str, Any] | None
     by: str | None
+
+
+class EffectStandingFrame(_Frame):
+    """Where an effect stands that is not as the visible path has it.
+
+    On the path and no longer in force, or off it and still so.
+    """
+
+    effectId: str
+    standing: StandingFrame
+
+
+class ResidueFrame(_Frame):
+    """What is left of an effect: `template` names the sentence, which REST has. Times in ms."""
+
+    residueId: str
+    template: str
+    status: Literal["open", "acknowledged", "settled"]
+    settlesAt: int | None
+
+
+class UndoItemFrame(_Frame):
+    """One effect of an undo: what is done with it, and how that stands.
+
+    `check` is what a plan's look at the world has found; afterwards `state` says more. `standing`
+    is where the effect stands in the world, null where it turned out that nothing had happened.
+    """
+
+    effectId: str
+    messageId: str
+    verb: VerbFrame
+    state: Literal[
+        "pending",
+        "checking",
+        "intent",
+        "sent",
+        "verifying",
+        "reverted",
+        "compensated",
+        "cancelled",
+        "needs_you",
+        "needs_review",
+        "in_doubt",
+        "partly",
+        "blocked",
+        "failed",
+        "noop_inverse",
+        "not_started",
+    ]
+    reason: str | None
+    standing: StandingFrame | None
+    check: Literal["unchecked", "go", "already", "review", "unreadable"]
+    residue: ResidueFrame | None
+
+
+class SpentFrame(_Frame):
+    """What an undo has used of its budget: calls that change something, reads, tokens."""
+
+    calls: int
+    reads: int
+    tokens: int
+
+
+class UndoFrame(_Frame):
+    """An undo at one instant, whole: of two with the same ids the higher `undoRevision` counts.
+
+    `undoId` is null as long as it is a plan that nobody has started. `counts` has how many members
+    came to what: `needs_you`, `needs_review`, `in_doubt`, `failed`, `not_started`, `compensate`,
+    `cancel`, `revert`.
+    """
+
+    undoId: str | None
+    planId: str
+    undoRevision: int
+    phase: Literal["plan", "run", "ended", "settled"]
+    by: str
+    turnIds: list[str]
+    items: list[UndoItemFrame]
+    spent: SpentFrame
+    outcome: Literal["fully_reverted", "partially_reverted", "not_reverted"] | None
+    counts: dict[str, int]
 
 
 class WsServerSnapshotEvent(_Frame):
@@ -461,8 +547,8 @@ class WsServerSnapshotEvent(_Frame):
     stepsCursor: str | None
     partial: PartialFrame | None
     pendingAction: PendingActionFrame | None
-    effectsOutOfStep: list[dict[str, Any]]
-    undos: list[dict[str, Any]]
+    effectsOutOfStep: list[EffectStandingFrame]
+    undos: list[UndoFrame]
     waitingFor: list[ApprovalFrame]
     reset: bool | None = None
 
@@ -505,8 +591,18 @@ class WsServerHeadChangeEvent(_Frame):
     redoId: str | None
     cause: Literal["revert", "redo", "checkout", "edit"]
     by: str
-    effectsOutOfStep: list[dict[str, Any]]
+    effectsOutOfStep: list[EffectStandingFrame]
     eventSeq: int
+
+
+class WsServerUndoEvent(UndoFrame):
+    """An undo has gone on, has ended, or what it left is another: `phase` says which.
+
+    A plan's (`plan`) go to who asked for it, and have no `eventSeq`.
+    """
+
+    type: Literal["WsServerUndoEvent"]
+    eventSeq: int | None = None
 
 
 class WsServerErrorEvent(_Frame):
@@ -581,6 +677,7 @@ ServerFrame = Annotated[
     | WsServerStatusEvent
     | WsServerApprovalEvent
     | WsServerHeadChangeEvent
+    | WsServerUndoEvent
     | WsServerErrorEvent
     | WsServerDeltaEvent
     | WsServerSessionEvent

@@ -167,6 +167,9 @@ class _Connection:
                 return replayed
         metrics.OPENINGS["snapshot" if asked is None else "reset"].inc()
         records = await self._newest(view.path)
+        undos = await self._sessions.dao.undos.open(
+            self._actor.key, limit=self._settings.snapshot_undos
+        )
         if 0 < len(records) < len(view.path):
             kept = len(records)
             view = replace(view, path=view.path[-kept:], older=view.path[-kept - 1].id)
@@ -175,6 +178,7 @@ class _Connection:
                 view,
                 {record.step.id: record for record in records},
                 branches,
+                [undo.progress() for undo in undos],
                 epoch=self._sessions.epoch,
                 reset=asked is not None,
             )

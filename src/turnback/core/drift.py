@@ -446,14 +446,35 @@ def theirs(
     changed = frozenset(
         cell
         for cell in differing(now, basis.expected)
-        if cell.resource in basis.resources and not _ours(cell, now, ledger)
+        if cell.resource in basis.resources and left_by(cell, now, ledger) is None
     )
     return _entries(basis.resources, changed, now, None)
 
 
-def _ours(cell: Cell, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]) -> bool:
+def left_by(
+    cell: Cell, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
+) -> LedgerEntry | None:
+    """The write of ours that left a cell as it is now; None where somebody else did."""
     leaf = {cell.path: now[cell]} if cell in now else {}
-    return writer(ledger.get(cell.resource, ()), cell.path, leaf) is not None
+    return writer(ledger.get(cell.resource, ()), cell.path, leaf)
+
+
+def still_written(
+    cell: Cell, since: str, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
+) -> dict[str, LedgerEntry]:
+    """The effects that wrote a cell after the effect `since` did, and were not taken back there."""
+    found: dict[str, LedgerEntry] = {}
+    after = False
+    for entry in ledger.get(cell.resource, ()):
+        touches = cell.path in entry.wrote or cell.path in entry.removed
+        if entry.effect_id is None or not touches:
+            continue
+        if entry.source is Source.EFFECT and after:
+            found[entry.effect_id] = entry
+        elif entry.source is Source.INVERSE:
+            found.pop(entry.effect_id, None)
+        after = after or entry.effect_id == since
+    return found
 
 
 def _entries(

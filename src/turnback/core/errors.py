@@ -15,8 +15,8 @@ what a program needs (never a secret, never bytes of another session).
         AttachmentInherited, NotDeleted
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
-        NoSuchApproval, HistoryPurged, AttachmentNotFound, AttachmentGone,
-        ThingNotFound
+        NoSuchApproval, UnknownUndo, UnknownResidue, HistoryPurged, AttachmentNotFound,
+        AttachmentGone, ThingNotFound
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
@@ -345,6 +345,18 @@ class NoSuchApproval(NotFound):
     """No call of this id waits for a person, or did in the turn that is under way."""
 
     code = "unknown_approval"
+
+
+class UnknownUndo(NotFound):
+    """No such undo in this session."""
+
+    code = "unknown_undo"
+
+
+class UnknownResidue(NotFound):
+    """No undo of this session has left a residue of this id."""
+
+    code = "unknown_residue"
 
 
 class NoPendingAction(NotFound):

@@ -51,15 +51,21 @@ def _change(world: World, kind: str, args: Args) -> Fields:
 def _restore(world: World, kind: str, args: Args) -> Fields:
     if world.get(kind, args["id"]) is not None:
         raise Refused(f"There is a {kind} `{args['id']}` already")
-    world.put(kind, args["id"], dict(args["fields"]))
+    if not world.restore(kind, args["id"]):
+        raise Refused(f"No {kind} `{args['id']}` is in the trash")
     return {"id": args["id"]}
+
+
+def _whole(world: World, kind: str, args: Args) -> Fields:
+    fields = there(world, kind, args["id"])
+    return {"id": args["id"], "made": world.made(kind, args["id"]), "fields": fields}
 
 
 # -- contacts
 
 
 def get_contact(world: World, args: Args) -> Fields:
-    return {"id": args["id"], "fields": there(world, "contact", args["id"])}
+    return _whole(world, "contact", args)
 
 
 def list_contacts(world: World, args: Args) -> Fields:
@@ -92,8 +98,7 @@ def _invited(world: World, event: str) -> list[str]:
 
 
 def get_event(world: World, args: Args) -> Fields:
-    fields = there(world, "event", args["id"])
-    return {"id": args["id"], "fields": fields, "invited": _invited(world, args["id"])}
+    return {**_whole(world, "event", args), "invited": _invited(world, args["id"])}
 
 
 def list_events(world: World, args: Args) -> Fields:
@@ -228,8 +233,7 @@ def _messages(world: World, channel: str) -> list[str]:
 
 
 def get_channel(world: World, args: Args) -> Fields:
-    fields = there(world, "channel", args["id"])
-    return {"id": args["id"], "fields": fields, "messages": _messages(world, args["id"])}
+    return {**_whole(world, "channel", args), "messages": _messages(world, args["id"])}
 
 
 def list_channels(world: World, args: Args) -> Fields:

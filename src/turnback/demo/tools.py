@@ -32,10 +32,12 @@ def _resource(kind: str, *parts: str, **more: Any) -> dict[str, Any]:
 
 _ABSENT = "^There is no "
 RESOURCES = {
-    "contact": _resource("contact", "fields"),
+    "contact": _resource("contact", "made", "fields", identity=["made"]),
     "event": _resource(
         "event",
+        "made",
         "fields",
+        identity=["made"],
         children=[{"invitation": {"event": _at("key.id"), "email": _all("now.invited[*]")}}],
     ),
     "invitation": {
@@ -52,7 +54,11 @@ RESOURCES = {
     "charge": _resource("charge", "amount", "to", "status"),
     "transfer": _resource("transfer", "amount", "to"),
     "channel": _resource(
-        "channel", "fields", children=[{"message": {"id": _all("now.messages[*]")}}]
+        "channel",
+        "made",
+        "fields",
+        identity=["made"],
+        children=[{"message": {"id": _all("now.messages[*]")}}],
     ),
     "message": _resource(
         "message", "channel", "text", inside=[{"channel": {"id": _at("now.channel")}}]
@@ -84,8 +90,8 @@ def _changed_back(kind: str) -> dict[str, Any]:
 
 
 def _restored(kind: str) -> dict[str, Any]:
-    fields = _at(f"before.{kind}[0].fields")
-    call = {"call": f"restore_{kind}", "args": {"id": _at("args.id"), "fields": fields}}
+    """Out of the vendor's trash, as the one that it was."""
+    call = {"call": f"restore_{kind}", "args": {"id": _at("args.id")}}
     return {"class": "reversible", "inverse": [call]}
 
 
@@ -268,8 +274,8 @@ TOOLS = {
             **ID,
             changes=CHANGES,
         ),
-        _tool(acts.delete_contact, "Delete a contact.", **ID),
-        _tool(acts.restore_contact, "Put a deleted contact back.", **ID, fields=FIELDS),
+        _tool(acts.delete_contact, "Put a contact into the trash.", **ID),
+        _tool(acts.restore_contact, "Take a contact out of the trash.", **ID),
         _tool(acts.list_events, "All events of the calendar."),
         _tool(acts.get_event, "One event, and who is invited to it.", **ID),
         _tool(acts.create_event, f"Make an event. {EVENT_FIELDS}", fields=FIELDS),
@@ -279,8 +285,8 @@ TOOLS = {
             **ID,
             changes=CHANGES,
         ),
-        _tool(acts.delete_event, "Delete an event to which nobody is invited.", **ID),
-        _tool(acts.restore_event, "Put a deleted event back.", **ID, fields=FIELDS),
+        _tool(acts.delete_event, "Put an event into the trash, to which nobody is invited.", **ID),
+        _tool(acts.restore_event, "Take an event out of the trash.", **ID),
         _tool(acts.get_invitation, "One invitation.", event=TEXT, email=TEXT),
         _tool(acts.invite, "Invite people to an event by mail.", event=TEXT, emails=PEOPLE),
         _tool(

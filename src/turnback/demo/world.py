@@ -17,7 +17,11 @@ KEYS_KEPT = 86_400.0  # seconds that an idempotency key is honoured
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS things (
-    kind TEXT NOT NULL, id TEXT NOT NULL, fields TEXT NOT NULL, at REAL NOT NULL,
+    kind TEXT NOT NULL, id TEXT NOT NULL, fields TEXT NOT NULL, made INTEGER NOT NULL,
+    PRIMARY KEY (kind, id)
+);
+CREATE TABLE IF NOT EXISTS trash (
+    kind TEXT NOT NULL, id TEXT NOT NULL, fields TEXT NOT NULL, made INTEGER NOT NULL,
     PRIMARY KEY (kind, id)
 );
 CREATE TABLE IF NOT EXISTS numbers (kind TEXT PRIMARY KEY, n INTEGER NOT NULL);
@@ -58,7 +62,6 @@ class World:
             if not self._db.execute("SELECT 1 FROM numbers").fetchone():
                 for kind, id_, fields in SEED:
                     self.put(kind, id_, fields)
-                self.number("thing")
 
     def close(self) -> None:
         """Close the file."""
@@ -89,17 +92,37 @@ class World:
         )
         return {id_: json.loads(fields) for id_, fields in found}
 
+    def made(self, kind: str, id_: str) -> int | None:
+        """What tells a thing from another one made again under its id; None if there is none."""
+        found = self._db.execute(
+            "SELECT made FROM things WHERE kind = ? AND id = ?", (kind, id_)
+        ).fetchone()
+        return None if found is None else int(found[0])
+
     def put(self, kind: str, id_: str, fields: Fields) -> None:
-        """Write a thing, in place of what was there."""
+        """Change a thing to this, or make it."""
+        made = self.made(kind, id_) or self.number("made")
         self._db.execute(
             "INSERT OR REPLACE INTO things VALUES (?, ?, ?, ?)",
-            (kind, id_, json.dumps(fields), self.now()),
+            (kind, id_, json.dumps(fields), made),
         )
 
     def remove(self, kind: str, id_: str) -> bool:
-        """Remove a thing; whether it was there."""
-        done = self._db.execute("DELETE FROM things WHERE kind = ? AND id = ?", (kind, id_))
-        return done.rowcount > 0
+        """Put a thing into the trash; whether it was there."""
+        moved = self._db.execute(
+            "INSERT OR REPLACE INTO trash SELECT * FROM things WHERE kind = ? AND id = ?",
+            (kind, id_),
+        )
+        self._db.execute("DELETE FROM things WHERE kind = ? AND id = ?", (kind, id_))
+        return moved.rowcount > 0
+
+    def restore(self, kind: str, id_: str) -> bool:
+        """Take a thing out of the trash, as the one that it was; whether it lay there."""
+        moved = self._db.execute(
+            "INSERT INTO things SELECT * FROM trash WHERE kind = ? AND id = ?", (kind, id_)
+        )
+        self._db.execute("DELETE FROM trash WHERE kind = ? AND id = ?", (kind, id_))
+        return moved.rowcount > 0
 
     def number(self, kind: str) -> int:
         """The next number of its kind; none is given twice."""

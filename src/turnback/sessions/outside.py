@@ -54,6 +54,11 @@ class OutsideTools:
         connections = self._catalog.connections
         return {tool.visible: (connections[tool.connection], tool) for tool in tools}
 
+    async def known(self) -> tuple[Tool, ...]:
+        """Every tool, those that are switched off too, as they are listed now."""
+        await self._catalog.refresh()
+        return self._catalog.registry.all()
+
     def check(self, approval: Approval, args: Mapping[str, Json]) -> None:
         """Raise `InvalidArguments` where a call cannot be made with these, in place of its own."""
         tool = self._catalog.registry.get(approval.connection, approval.tool)

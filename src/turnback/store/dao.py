@@ -59,6 +59,7 @@ from turnback.store.sealing import Sealer
 from turnback.store.spans import Spans
 from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
+from turnback.store.undos import Undos
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
 
@@ -237,8 +238,9 @@ class Dao:
     """The store's one door. `node_id` names this process to the others.
 
     `leases` say which process carries which run, `wakeups` tell the others what was committed.
-    `attachments` is the folder of uploaded bytes. `effects`, `ledger`, `locks`, `approvals` and
-    `contracts` are the log of what is done outside, sealed by `secret_key` where it is secret.
+    `attachments` is the folder of uploaded bytes. `effects`, `undos`, `ledger`, `locks`,
+    `approvals` and `contracts` are the log of what is done outside, sealed by `secret_key` where
+    it is secret.
     """
 
     def __init__(
@@ -270,6 +272,7 @@ class Dao:
         self.attachments = Attachments(database, Files(attachments))
         sealer = Sealer(secret_key)
         self.effects = Effects(database, sealer)
+        self.undos = Undos(database, self.effects, sealer, self.wakeups)
         self.ledger = Ledger(database, sealer)
         self.locks = Locks(database, node_id=node_id)
         self.approvals = Approvals(database)

@@ -64,15 +64,18 @@ _INTENT = {
     "at": "timestamptz",
     "hold_until": "timestamptz",
 }
-"""What an intent says, by column; the arguments follow the seven that are its guard's."""
+"""What an intent says, by column; the arguments follow the eight that are its guard's."""
 
-_FIRST = 8
+_FIRST = 9
 
 _VALUES = ", ".join(f"${_FIRST + n}::{type_}" for n, type_ in enumerate(_INTENT.values()))
 _ID, _STEP, _TOOL = (
     f"${_FIRST + list(_INTENT).index(name)}::{_INTENT[name]}" for name in ("id", "step_id", "tool")
 )
-_KEY, _AT = (f"${_FIRST + list(_INTENT).index(n)}::{_INTENT[n]}" for n in ("key", "at"))
+_KEY, _AT, _CONNECTION, _ARGS = (
+    f"${_FIRST + list(_INTENT).index(name)}::{_INTENT[name]}"
+    for name in ("key", "at", "connection", "args")
+)
 
 INTEND = f"""with {_OWNED},
 held as (
@@ -81,18 +84,23 @@ held as (
 numbered as (
     select coalesce(max(number), 0) + 1 as number from effects
     where root_id = $1::uuid and session_id = $2::uuid),
+doubtful as (
+    select e.id from effects e where e.root_id = $1::uuid and e.session_id = $2::uuid
+        and e.state in ('intent', 'in_doubt') and e.connection = {_CONNECTION}
+        and e.tool = {_TOOL} and e.args::jsonb = {_ARGS}::jsonb limit 1),
 made as (
     insert into effects (root_id, session_id, fence, number, state, {", ".join(_INTENT)})
     select $1::uuid, $2::uuid, $3::bigint, numbered.number, $7::text, {_VALUES}
     from s, numbered, open_steps o
     where o.root_id = $1::uuid and o.session_id = $2::uuid and o.id = {_STEP}
         and (select count(*) from held) = $5::bigint
+        and ($8::boolean or not exists (select from doubtful))
     returning number),
 sent as (
     insert into effect_calls (root_id, effect_id, n, session_id, purpose, tool, key, sent_at)
     select $1::uuid, {_ID}, 0, $2::uuid, 'forward', {_TOOL}, {_KEY}, {_AT} from made)
 select (select number from made) as number, exists(select from s) as owned,
-    (select count(*) from held) = $5::bigint as held"""
+    (select count(*) from held) = $5::bigint as held, (select id from doubtful) as doubtful"""
 
 _ENDS = {
     "about": "json",
@@ -162,6 +170,14 @@ STANDING = f"""select {_LOGGED} from effects where root_id = $1::uuid and sessio
 
 BY_ID = f"""select {_LOGGED} from effects where root_id = $1::uuid and id = any($2::uuid[])
 order by number"""
+
+
+class InDoubt(Exception):
+    """The same call was made before, and nobody knows what it did; nothing was written."""
+
+    def __init__(self, effect_id: str) -> None:
+        super().__init__(effect_id)
+        self.effect_id = effect_id
 
 
 class Purpose(StrEnum):
@@ -258,10 +274,13 @@ class Effects:
         before: Json = None,
         proposed: Mapping[str, Json] | None = None,
         secret: bool = False,
+        over_doubt: bool = False,
     ) -> int:
         """Commit that a call is about to be sent; its effect's number. `key_until` is in ms.
 
-        The locks are renewed for `lock_expiry` seconds. Raises `FencedOff` where the run is not
+        The locks are renewed for `lock_expiry` seconds. Raises `InDoubt` where the same call of the
+        session was made before and nobody knows what it did, unless it is to be made `over_doubt`,
+        `FencedOff` where the run is not
         this process's any more or its step is not open, `ResourceBusy` where a lock was lost,
         `DatabaseUnavailable`; in all of these the call must not be sent.
         """
@@ -279,11 +298,14 @@ class Effects:
             "key_until": time_of(key_until),
             "at": time_of(effect.at),
         }
-        guard = (key.root_id, key.id, fence, held.holder, held.count, lock_expiry, effect.state)
+        of_lock = (held.holder, held.count, lock_expiry)
+        guard = (key.root_id, key.id, fence, *of_lock, effect.state, over_doubt)
         async with self._db.connection(writes=True) as connection:
             row = await connection.fetchrow(INTEND, *guard, *(values[name] for name in _INTENT))
         assert row is not None
         if row["number"] is None:
+            if row["owned"] and row["doubtful"] is not None and not over_doubt:
+                raise InDoubt(row["doubtful"])
             if row["owned"] and not row["held"]:
                 raise ResourceBusy("A lock of this call was lost before it was sent; try again")
             raise _fenced()

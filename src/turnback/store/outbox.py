@@ -10,11 +10,14 @@ from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
 from turnback.core.approvals import Approval, ApprovalStatus
-from turnback.core.effects import EffectClass
+from turnback.core.effects import EffectClass, Standing, Verb
 from turnback.core.pending import PendingState
 from turnback.core.principal import Visibility
 from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Cause, State
+from turnback.core.undo.budget import Spent
+from turnback.core.undo.progress import Check, ItemTold, Phase, Progress, ResidueTold
+from turnback.core.undo.rows import CompensationState, Outcome, Reason, ResidueStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,14 @@ class SessionChanged:
     turn_key: str | None = None
 
 
-Notice = Status | ApprovalTold | StepWritten | HeadChanged | SessionChanged
+@dataclass(frozen=True, slots=True)
+class UndoTold:
+    """An undo has gone on, has ended, or what it left has changed: the whole of it."""
+
+    progress: Progress
+
+
+Notice = Status | ApprovalTold | StepWritten | HeadChanged | SessionChanged | UndoTold
 
 
 def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
@@ -111,6 +121,8 @@ def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
                 "pending": pending,
                 "turn_key": key,
             }
+        case UndoTold(progress):
+            return "undo", asdict(progress)
         case _:
             assert_never(notice)
 
@@ -147,6 +159,8 @@ def from_row(type_: str, data: dict[str, Any], commit_id: str) -> Notice:
                 None if data.get("pending") is None else PendingState(data["pending"]),
                 data.get("turn_key"),
             )
+        case "undo":
+            return UndoTold(_progress(data))
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")
 
@@ -157,3 +171,29 @@ def _approval(data: dict[str, Any]) -> Approval:
         "status": ApprovalStatus(data["status"]),
     }
     return Approval(**members)
+
+
+def _progress(data: dict[str, Any]) -> Progress:
+    outcome = data["outcome"]
+    members = data | {
+        "phase": Phase(data["phase"]),
+        "items": tuple(_item(item) for item in data["items"]),
+        "spent": Spent(**data["spent"]),
+        "outcome": None if outcome is None else Outcome(outcome),
+    }
+    return Progress(**members)
+
+
+def _item(data: dict[str, Any]) -> ItemTold:
+    reason, standing, residue = data["reason"], data["standing"], data["residue"]
+    members = data | {
+        "verb": Verb(data["verb"]),
+        "state": CompensationState(data["state"]),
+        "reason": None if reason is None else Reason(reason),
+        "standing": None if standing is None else Standing(standing),
+        "check": Check(data["check"]),
+    }
+    if residue is not None:
+        status = ResidueStatus(residue["status"])
+        members["residue"] = ResidueTold(**residue | {"status": status})
+    return ItemTold(**members)

@@ -33,7 +33,7 @@ from turnback.core.errors import (
 from turnback.core.values import shown
 from turnback.failpoints import armed, hit
 from turnback.settings import Settings
-from turnback.store.effects import CallOutcome, Effects
+from turnback.store.effects import CallOutcome, Effects, InDoubt
 from turnback.store.ids import new_id
 from turnback.store.ledger import Ledger
 from turnback.store.locks import Held, Locks
@@ -185,7 +185,7 @@ class Calls:
         )
         try:
             check_arguments(tool, args)
-            answer = await making.after_doubt() or await making.run()
+            answer = await making.run()
         except (InvalidArguments, ResourceBusy) as error:
             answer = Answered(f"{error.message}.", is_error=True)
         except _Stopped:
@@ -219,28 +219,6 @@ class _Making:
     def limits(self) -> CallLimits:
         return self.calls.limits
 
-    async def after_doubt(self) -> Answered | None:
-        """Where the same call was made before and nobody knew what it did: what is known now.
-
-        It is found out before the call is made again; one that did take effect is not.
-        """
-        if self.calls.only_reads(self.tool, self.args):
-            return None
-        for logged in await self.calls.effects.standing(self.place.key):
-            was = logged.effect
-            if was.state not in (CallState.INTENT, CallState.IN_DOUBT) or (
-                (was.connection, was.tool, was.args)
-                != (self.tool.connection, self.tool.name, dict(self.args))
-            ):
-                continue
-            effect = await settle(
-                self.calls.settling, self.connection, self.tool.contract, logged, self.place
-            )
-            if effect.state in (CallState.DONE, CallState.FAILED_DIRTY):
-                told = "It was made before, and did take effect; it was not made again."
-                return Answered(told, is_error=True, effect_id=None)
-        return None
-
     async def question(self) -> Approval | None:
         """What a person would have to decide before the call is made, as things are."""
         contract, name = self.tool.contract, self.tool.connection
@@ -253,6 +231,28 @@ class _Making:
         return self._question(self._decide(await self._look_first(touched)))
 
     async def run(self) -> Answered | Approval:
+        """Make the call, or ask; where its like is in doubt, only once that is looked into."""
+        over_doubt = False
+        while True:
+            try:
+                return await self._run(over_doubt=over_doubt)
+            except InDoubt as doubt:
+                if (told := await self._after(doubt)) is not None:
+                    return told
+                over_doubt = True
+
+    async def _after(self, doubt: InDoubt) -> Answered | None:
+        """What is known by now of a call like this; one that took effect is not made again."""
+        for logged in await self.calls.effects.by_id(self.place.key, [doubt.effect_id]):
+            effect = await settle(
+                self.calls.settling, self.connection, self.tool.contract, logged, self.place
+            )
+            if effect.state in (CallState.DONE, CallState.FAILED_DIRTY):
+                told = "It was made before, and did take effect; it was not made again."
+                return Answered(told, is_error=True)
+        return None
+
+    async def _run(self, *, over_doubt: bool) -> Answered | Approval:
         contract, name = self.tool.contract, self.tool.connection
         if self.calls.only_reads(self.tool, self.args):
             return await self._read()
@@ -272,10 +272,14 @@ class _Making:
                 grace=self.limits.lease_expiry,
                 patience=self.limits.lock_patience,
             ) as held:
-                before = await self._look_first(touched)
+                ledger, project_id = self.calls.ledger, self.place.project_id
+                before, known = await asyncio.gather(
+                    self._look_first(touched), ledger.entries(project_id, touched)
+                )
                 own = observing.own_names(before)
                 if own <= held_names:
-                    return await self._logged(before, held)
+                    known |= await ledger.entries(project_id, own - known.keys())
+                    return await self._logged(before, held, known, over_doubt=over_doubt)
                 held_names |= own
         raise ResourceBusy("What the call touches went by other names again and again")
 
@@ -347,7 +351,9 @@ class _Making:
 
     # -- writing
 
-    async def _logged(self, before: Before, held: Held) -> Answered | Approval:
+    async def _logged(
+        self, before: Before, held: Held, known: ending.Known, *, over_doubt: bool
+    ) -> Answered | Approval:
         decision = self._decide(before)
         if question := self._question(decision):
             return question
@@ -380,9 +386,6 @@ class _Making:
             effect, kept = ending.without_states(effect), None
         key = f"f:{effect.id}"
         honoured = None if contract.key is None else round(contract.key.honoured * 1000)
-        entries = await self.calls.ledger.entries(
-            self.place.project_id, (touch.resource for touch in effect.touches)
-        )
         assert self.place.fence is not None, "calls are made within runs"
         hit("call.intend")
         began = asyncio.get_running_loop().time()
@@ -397,6 +400,7 @@ class _Making:
             before=kept,
             proposed=self.proposed,
             secret=secret and can_seal,
+            over_doubt=over_doubt,
         )
         effect = replace(effect, number=number)
         hit("call.intended")
@@ -405,7 +409,7 @@ class _Making:
         else:
             outcome, reply, reason = CallOutcome.NOT_SENT, None, "the turn was stopped before"
         hit("call.replied")
-        ended = await self._ended(effect, before, outcome, reply, reason, entries)
+        ended = await self._ended(effect, before, outcome, reply, reason, known)
         if secret and not can_seal:
             ended = Ended(ending.without_states(ended.effect))
         is_known = ended.effect.state in (CallState.DONE, CallState.DONE_UNCHANGED)
@@ -491,7 +495,7 @@ class _Making:
         outcome: CallOutcome,
         reply: Reply | None,
         reason: str,
-        entries: ending.Known,
+        known: ending.Known,
     ) -> Ended:
         contract = self.tool.contract
         if outcome is CallOutcome.NOT_SENT:
@@ -510,14 +514,12 @@ class _Making:
                 before,
                 after,
                 result,
-                known=entries,
+                known=known,
                 can_seal=self.calls.effects.can_seal,
             )
         after = await self._observe(looked_at)
         replied = reply is not None
-        return ending.failed(
-            effect, contract, before, after, result, known=entries, replied=replied
-        )
+        return ending.failed(effect, contract, before, after, result, known=known, replied=replied)
 
     async def _patiently(self, act: Callable[[], Any]) -> None:
         """What came of a call is not lost because the database is away for a moment."""

@@ -6,6 +6,7 @@ of the whole connection. Here every request has an answer that says whether the 
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -23,6 +24,10 @@ REPLY_LOST = -38_002
 SESSION_GONE = -38_003
 REFUSED = -38_004
 """Codes of our own in place of a server's: outside of what JSON-RPC and MCP keep for themselves."""
+
+CODES = frozenset({NOT_SENT, REPLY_LOST, SESSION_GONE, REFUSED})
+OURS = secrets.token_hex(16)
+"""Goes with those codes: what a server answers under one of them is the server's own error."""
 
 headers: ContextVar[Mapping[str, str]] = ContextVar("headers", default=MappingProxyType({}))
 """Headers of the one call that a task makes; the library hands its context on to the request."""
@@ -126,6 +131,7 @@ def client(server: McpServer, limits: ToolLimits) -> httpx2.AsyncClient:
 
 
 def _answer(code: int, message: str) -> httpx2.Response:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    said = {"code": code, "message": message, "data": OURS}
+    error = {"jsonrpc": "2.0", "id": None, "error": said}
     # With such a status the library takes an error without an id for the request's.
     return httpx2.Response(500, json=error)

@@ -141,6 +141,8 @@ class Session:
     def _error(self, error: MCPError) -> Reply:
         """The reply that a protocol error of the server is; for one of ours, what it stands for."""
         match error.code:
+            case code if code in mcp_http.CODES and error.data != mcp_http.OURS:
+                return Reply(True, error.message)
             case mcp_http.NOT_SENT:
                 raise NotSent(
                     said(self.name, error.message), connection=self.name, reason="unreachable"
@@ -243,7 +245,7 @@ def _why(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     match error:
-        case MCPError(code=mcp_http.NOT_SENT | mcp_http.REPLY_LOST | mcp_http.REFUSED):
+        case MCPError(data=mcp_http.OURS):
             return error.message
         case MCPError():
             return f"it refuses the handshake (error {error.code})"

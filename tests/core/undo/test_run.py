@@ -430,6 +430,19 @@ def test_even_what_has_no_inverse_is_reverted_when_somebody_put_it_back(
     assert_clean(store, world)
 
 
+def test_what_a_later_call_of_ours_removed_is_not_put_back_by_that(
+    world: World, agent: Agent
+) -> None:
+    kept = agent.set_for_good(ANNA, "note", "x")
+    gone = agent.delete(ANNA)
+    poor = Budget(calls=0, reads=99, tokens=0, run_ms=HOUR)
+    store = undo(world, agent, budget=poor)
+    assert ended(store, gone, kept) == [S.NOT_STARTED, S.NEEDS_YOU]
+    again = undo(world, agent, earlier=store)
+    assert ended(again, gone, kept) == [S.REVERTED, S.NEEDS_YOU]
+    assert again.run.outcome is Outcome.PARTIALLY_REVERTED
+
+
 @pytest.mark.undo(17)
 def test_a_thing_that_a_person_deleted_needs_no_delete_and_gets_no_update(
     world: World, agent: Agent

@@ -11,6 +11,7 @@ from fastapi import APIRouter, Depends
 from turnback.api.rest import (
     attachments,
     commands,
+    effects,
     forks,
     grants,
     keys,
@@ -22,6 +23,7 @@ from turnback.api.rest import (
     steps,
     tickets,
     transcripts,
+    undos,
     workflow,
 )
 from turnback.api.rest.request import known_query
@@ -34,6 +36,8 @@ for subject in (
     transcripts,
     workflow,
     preview,
+    effects,
+    undos,
     attachments,
     forks,
     grants,

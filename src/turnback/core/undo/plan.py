@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import assert_never
+from typing import Any, assert_never
 
 from turnback.core.effects import CallState, Effect, EffectClass, ResourceKey, Standing, Verb
 from turnback.core.undo.budget import Budget, UndoLimits, default_budget
@@ -368,7 +368,6 @@ def begin(
 
     `now` is in ms; `generation` counts the runs that went on with the same effects, from 1.
     """
-    rows = earlier or {}
     run = RunRow(
         id=run_id,
         plan_id=plan_id,
@@ -378,19 +377,27 @@ def begin(
         budget=plan.budget,
         started_at=now,
     )
+    rows = earlier or {}
     return run, tuple(
         CompensationRow(
             run_id=run_id,
             effect_id=member.effect_id,
             position=position,
             verb=member.verb,
+            **_left(rows.get(member.effect_id)),
             waits_for=tuple(
                 WaitsFor(edge.first, edge.why)
                 for edge in plan.edges
                 if edge.then == member.effect_id
             ),
             covered_by=member.covered_by,
-            left_as=rows[member.effect_id].seen if member.effect_id in rows else None,
         )
         for position, member in enumerate(plan.members)
     )
+
+
+def _left(earlier: CompensationRow | None) -> dict[str, Any]:
+    """What an earlier run has left: how it left it, and what it had to claim."""
+    if earlier is None:
+        return {}
+    return {"left_as": earlier.seen or earlier.left_as, "claims": earlier.claims}

@@ -6,6 +6,7 @@ the right reads them. It claims every leaf that differs, or may (undo.md 6).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from turnback.core import drift
@@ -125,18 +126,21 @@ def claims(
     *,
     world: drift.State | None,
     strayed: frozenset[drift.Cell] = frozenset(),
+    earlier: Iterable[Claim] = (),
 ) -> tuple[Claim, ...]:
     """The leaves of an effect that differ from what they were before it, or may.
 
     `world` is what was read of them last; without it all that the effect wrote may differ. A
     resource that was never read is claimed as a whole. `strayed` are leaves beside them that are
-    no longer as our writes left them, after an inverse of ours.
+    no longer as our writes left them, after an inverse of ours; `earlier` are the claims of an
+    earlier run, of which those hold that are not known to be as before.
     """
     if state is CompensationState.REVERTED:
         return ()
     if state is CompensationState.CANCELLED and world is None:
         return ()
-    left = basis.writes
+    before = frozenset(drift.Cell(claim.resource, claim.path) for claim in earlier if claim.path)
+    left = basis.writes | before
     theirs: frozenset[drift.Cell] = frozenset()
     if world is not None:
         left = (left & drift.differing(world, basis.goal)) | strayed

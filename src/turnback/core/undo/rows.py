@@ -169,7 +169,7 @@ class CompensationRow:
     `covered_by` names puts this one back as well. `because` is the effect that `reason`
     speaks of; `detail` what a tool answered, cut. `seen` and `rest` are digests: of what was read
     last, and of what lay beside the leaves to be put back when it was checked; `left_as` is how an
-    earlier run left it. `wait_until` is in ms
+    earlier run left it; `claims` are that run's until this one has ended. `wait_until` is in ms
     since the epoch, `attempts` counts sendings in this run, `reads_failed` readings in a row that
     came to nothing. `confirmed` is the vendor's word for a cancel.
     """

@@ -596,15 +596,21 @@ class Run:
         whole = self._whole(row)
         verdict = drift.judge(whole, event.seen, narrow=effect.narrow)
         theirs = drift.theirs(whole, state, self._known)
-        if isinstance(verdict, drift.Already):
-            self._found_so(row, state, theirs)
+        own = self._verified(row)
+        part = own.part(state)
+        half_way = self._begins_at(row) > 1 and row.left_as == drift.digest(part)
+        if isinstance(verdict, drift.Already) and not half_way:
+            ours = self._made_so_by(row, whole, state)
+            if ours is None:
+                self._found_so(row, state, theirs)
+            elif row.verb is Verb.ACKNOWLEDGE:
+                self._needs_you(row)
+            else:
+                self._end(row, CompensationState.BLOCKED, Reason.DEPENDENT, because=ours)
             return
         if row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
             return
-        own = self._verified(row)
-        part = own.part(state)
-        half_way = self._begins_at(row) > 1 and row.left_as == drift.digest(part)
         if isinstance(verdict, drift.Review) and not half_way:
             self._end(
                 row,
@@ -624,6 +630,23 @@ class Run:
         )
         self._ready = effect.id
 
+    def _made_so_by(
+        self, row: CompensationRow, whole: drift.Basis, state: drift.State
+    ) -> str | None:
+        """The later effect of this session, still standing, that left things as they were before.
+
+        When that one is taken back, this one's writing is there again: it is not reverted.
+        """
+        effect = self.effects[row.effect_id]
+        inside = {effect.id, *(covered.id for covered in self._covered(row))}
+        for cell in drift.in_order(whole.writes):
+            if drift.left_by(cell, state, self._known) is None:
+                continue
+            for id_, entry in drift.still_written(cell, effect.id, self._known).items():
+                if entry.session_id == effect.session_id and id_ not in inside:
+                    return id_
+        return None
+
     def _found_so(
         self,
         row: CompensationRow,
@@ -632,7 +655,13 @@ class Run:
     ) -> None:
         """The world is as before the call. What it told people stays told."""
         effect = self.effects[row.effect_id]
-        if not effect.tells and effect.class_ is not EffectClass.COMPENSABLE:
+        damaged = residue.claims(
+            self._own(row), CompensationState.PARTLY, world=state, earlier=row.claims
+        )
+        if damaged:
+            # An earlier run of ours has left something beside it that still is not as before.
+            self._end(row, CompensationState.PARTLY, world=state, ledger=theirs)
+        elif not effect.tells and effect.class_ is not EffectClass.COMPENSABLE:
             self._end(row, CompensationState.REVERTED, Reason.ALREADY, world=state, ledger=theirs)
         elif row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
@@ -872,7 +901,13 @@ class Run:
             because=because,
             wait_until=None,
             values=values,
-            claims=residue.claims(basis, state, world=world, strayed=self._strayed(row, world)),
+            claims=residue.claims(
+                basis,
+                state,
+                world=world,
+                strayed=self._strayed(row, world),
+                earlier=row.claims,
+            ),
         )
         self._ready = None
         for entry in ledger:
