@@ -166,9 +166,11 @@ class Undos:
                 residues={**undo.residues, residue_id: residue},
             )
             ended = undo.run.ended_at is not None
-            type_, data = to_row(UndoTold(after.progress(Phase.SETTLED if ended else None)))
+            commit_id = new_id()
+            told = UndoTold(after.progress(Phase.SETTLED if ended else None))
+            type_, data = to_row(told, commit_id)
             guard = (key.root_id, key.id, undo_id, undo.revision, residue_id, by)
-            event = (new_id(), type_, orjson.dumps(data).decode())
+            event = (commit_id, type_, orjson.dumps(data).decode())
             async with self._db.connection(writes=True) as connection:
                 done = await connection.fetchval(ACKNOWLEDGE, *guard, *event)
             if done is not None:
