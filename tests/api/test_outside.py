@@ -163,7 +163,7 @@ async def test_a_stop_in_the_middle_of_a_call_leaves_it_known_or_in_doubt(
         async with w.server.connect(session) as client:
             await client.snapshot()
             await client.send("Prompt", content="do it")
-            await eventually(lambda: w.calls("set_phone"))
+            await eventually(lambda: w.calls("set_phone") and len(client.path))
             refused = await client.ask("Revert", messageId=client.path[0]["messageId"])
             assert refused["code"] == "busy"
             await client.send("Stop")
@@ -395,3 +395,35 @@ async def test_a_call_whose_reply_was_lost_is_found_before_it_is_made_again(
             assert "did take effect" in results(client)[-1]["output"]
             assert w.calls("order") == 1
             assert [o.effect.state for o in await w.logged(session)] == [CallState.DONE]
+
+
+async def test_a_call_that_is_worse_by_now_than_what_was_approved_is_asked_about_again(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, approval="writes") as w:
+        provider.will([w.sets("2")], [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.send("Prompt", content="change it")
+
+            async def question(nth: int) -> dict[str, Any]:
+                def asked() -> list[dict[str, Any]]:
+                    return [f["waitingFor"][0] for f in client.frames if waiting(f)]
+
+                await eventually(lambda: len(asked()) == nth)
+                return asked()[-1]
+
+            first = await question(1)
+            assert first["class"] == "reversible"
+            (tmp_path / "ann").unlink()  # somebody deletes what it would have been put back to
+            said = {"toolCallId": "c1", "decision": "approve"}
+            await client.ask("Approve", **said, argsHash=first["argsHash"])
+            second = await question(2)
+            assert second["class"] == "irreversible"
+            assert (second["argsHash"] != first["argsHash"], w.calls("set_phone")) == (True, 0)
+            old = await client.ask("Approve", **said, argsHash=first["argsHash"])
+            assert old["code"] == "approval_changed"
+            await client.ask("Approve", **said, argsHash=second["argsHash"])
+            await over(client)
+            assert w.calls("set_phone") == 1

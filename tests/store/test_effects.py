@@ -166,6 +166,7 @@ async def test_an_intent_and_its_result_are_read_back_as_they_were(
     [logged] = await dao.effects.standing(key)
     assert (logged.effect, logged.before) == (ended, None)
     assert await dao.ledger.entries("local", [CONTACT]) == {CONTACT: [theirs, entry]}
+    assert await dao.ledger.entries("local", [CONTACT], newest=1) == {CONTACT: [entry]}
     assert await dao.ledger.positions("local", [CONTACT]) == {CONTACT: 2}
     # It had ended: nothing more is written.
     assert not await dao.effects.end(

@@ -48,7 +48,8 @@ def insert(project: str, first: int, at: str, source: str) -> str:
 ENTRIES = """select w.nth, l.source, l.session_id, l.effect_id, l.leaves, l.secret
 from unnest($2::text[], $3::text[], $4::text[]) with ordinality w(connection, kind, key, nth)
 cross join lateral (select * from ledger l where l.project_id = $1::text
-    and l.connection = w.connection and l.kind = w.kind and l.key = w.key offset 0) l
+    and l.connection = w.connection and l.kind = w.kind and l.key = w.key
+    order by l.n desc limit $5::bigint) l
 order by w.nth, l.n"""
 
 POSITIONS = """select w.nth, coalesce((select max(l.n) from ledger l where l.project_id = $1::text
@@ -94,15 +95,15 @@ class Ledger:
         self._sealer = sealer
 
     async def entries(
-        self, project_id: str, resources: Iterable[ResourceKey]
+        self, project_id: str, resources: Iterable[ResourceKey], *, newest: int | None = None
     ) -> dict[ResourceKey, list[LedgerEntry]]:
-        """The entries of each of these resources, in order."""
+        """The entries of each of these resources, in order; the `newest` of them, or all."""
         wanted = list(dict.fromkeys(resources))
         found: dict[ResourceKey, list[LedgerEntry]] = {resource: [] for resource in wanted}
         if not wanted:
             return found
         columns = _columns(wanted)
-        rows = await self._db.run(lambda c: c.fetch(ENTRIES, project_id, *columns))
+        rows = await self._db.run(lambda c: c.fetch(ENTRIES, project_id, *columns, newest))
         for row in rows:
             resource = wanted[row["nth"] - 1]
             found[resource].append(_entry(resource, row, self._sealer))

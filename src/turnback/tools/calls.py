@@ -41,7 +41,7 @@ from turnback.tools import ending, observing
 from turnback.tools.connection import KEY, Connection, Reply
 from turnback.tools.ending import Ended
 from turnback.tools.registry import Tool
-from turnback.tools.settle import Place, Settling, now_ms, settle
+from turnback.tools.settle import REMEMBERED, Place, Settling, now_ms, settle
 
 log = structlog.get_logger()
 
@@ -274,11 +274,12 @@ class _Making:
             ) as held:
                 ledger, project_id = self.calls.ledger, self.place.project_id
                 before, known = await asyncio.gather(
-                    self._look_first(touched), ledger.entries(project_id, touched)
+                    self._look_first(touched),
+                    ledger.entries(project_id, touched, newest=REMEMBERED),
                 )
                 own = observing.own_names(before)
                 if own <= held_names:
-                    known |= await ledger.entries(project_id, own - known.keys())
+                    known |= await ledger.entries(project_id, own - known.keys(), newest=REMEMBERED)
                     return await self._logged(before, held, known, over_doubt=over_doubt)
                 held_names |= own
         raise ResourceBusy("What the call touches went by other names again and again")

@@ -26,6 +26,10 @@ from turnback.tools import ending, observing
 from turnback.tools.connection import KEY, Connection, Reply
 from turnback.tools.ending import Ended
 
+REMEMBERED = 200
+"""Newest writes to a thing by which a call sees that a stranger has changed it since; of leaves
+written longer ago each effect has its own look before."""
+
 PATIENCE = 1.0
 """Seconds for which settling waits for a call that works on the same things: perhaps it is the very
 one, of a process that is frozen, and what is in doubt can be settled later."""
@@ -142,7 +146,8 @@ async def _found_out(
 ) -> tuple[Ended | None, CallOutcome | None, int]:
     effect = logged.effect
     before = observing.from_json(logged.before or [])
-    known = await by.ledger.entries(place.project_id, (t.resource for t in effect.touches))
+    touched = [touch.resource for touch in effect.touches]
+    known = await by.ledger.entries(place.project_id, touched, newest=REMEMBERED)
 
     async def after(*more: object) -> Before:
         keys = [key for key, _ in before.observed]
