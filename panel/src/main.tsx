@@ -21,6 +21,7 @@ import "./styles/access.css";
 import "./styles/composer.css";
 import "./styles/files.css";
 import "./styles/preview.css";
+import "./styles/undo.css";
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

@@ -8,13 +8,17 @@ import { shareWorkflow } from "./share";
 import {
   ROOT_STEP,
   type AgentState,
+  type Approval,
   type Branch,
   type DeltaEvent,
+  type EffectStanding,
   type HeadCause,
   type PendingAction,
   type ServerFrame,
   type SnapshotEvent,
+  type Standing,
   type Step,
+  type Undo,
   type Workflow,
 } from "./types";
 
@@ -58,6 +62,14 @@ export interface SessionState {
   streaming: Streaming | null;
   /** Rises when somebody has changed who may do what. */
   sharing: number;
+  /** The calls that wait for a person. */
+  waitingFor: readonly Approval[];
+  /** Undos that are under way or have left something, and those that this page has seen end. */
+  undos: ReadonlyMap<string, Undo>;
+  /** What a plan's look at the world has found, by plan. */
+  checks: ReadonlyMap<string, Undo>;
+  /** Where effects stand that is not as the visible path has it. */
+  outOfStep: ReadonlyMap<string, Standing>;
   /** What a fork was made for, until a turn of its own is complete. */
   pending: PendingAction | null;
   eventSeq: number;
@@ -65,6 +77,10 @@ export interface SessionState {
   /** The newest move of HEAD, for a line that says who did what. */
   lastMove: Move | null;
 }
+
+/** Plans whose checks are kept. */
+const PLANS_KEPT = 4;
+const NONE: readonly Approval[] = [];
 
 export const INITIAL: SessionState = {
   ready: false,
@@ -84,6 +100,10 @@ export const INITIAL: SessionState = {
   purged: false,
   streaming: null,
   sharing: 0,
+  waitingFor: NONE,
+  undos: new Map(),
+  checks: new Map(),
+  outOfStep: new Map(),
   pending: null,
   eventSeq: 0,
   streamEpoch: null,
@@ -110,7 +130,16 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       if (eventSeq !== null && seen(state, eventSeq)) return state;
       const next = eventSeq === null ? state : advance(state, eventSeq);
       const streaming = frame.state === "AVAILABLE" ? null : state.streaming;
-      return { ...next, agent: frame.state, streaming };
+      return { ...next, agent: frame.state, streaming, waitingFor: frame.waitingFor };
+    }
+    case "WsServerApprovalEvent":
+      return seen(state, frame.eventSeq)
+        ? state
+        : withApproval(advance(state, frame.eventSeq), frame.approval);
+    case "WsServerUndoEvent": {
+      const eventSeq = frame.eventSeq ?? null;
+      if (eventSeq !== null && seen(state, eventSeq)) return state;
+      return withUndo(eventSeq === null ? state : advance(state, eventSeq), frame);
     }
     case "WsServerHeadChangeEvent": {
       if (seen(state, frame.eventSeq)) return state;
@@ -123,6 +152,7 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
         redoDepth: frame.redoDepth,
         redoId: frame.redoId,
         streaming: null,
+        outOfStep: standings(frame.effectsOutOfStep),
         lastMove: {
           cause: frame.cause,
           by: frame.by,
@@ -180,6 +210,29 @@ function withPending(
   return { ...state, pending: { ...state.pending, state: now, turnKey: turnKey ?? state.pending.turnKey } };
 }
 
+function standings(told: EffectStanding[]): ReadonlyMap<string, Standing> {
+  return new Map(told.map(({ effectId, standing }) => [effectId, standing]));
+}
+
+/** One that waits stands among those that do; one that is decided is gone from them. */
+function withApproval(state: SessionState, approval: Approval): SessionState {
+  const others = state.waitingFor.filter((one) => one.toolCallId !== approval.toolCallId);
+  return {
+    ...state,
+    waitingFor: approval.status === "waiting" ? [...others, approval] : others,
+  };
+}
+
+/** Each event has the whole of it; the newest counts. */
+function withUndo(state: SessionState, undo: Undo): SessionState {
+  const id = undo.undoId ?? undo.planId;
+  const held = undo.undoId === null ? state.checks : state.undos;
+  if ((held.get(id)?.undoRevision ?? -1) >= undo.undoRevision) return state;
+  const next = new Map(held).set(id, undo);
+  if (undo.undoId !== null) return { ...state, undos: next };
+  return { ...state, checks: new Map([...next].slice(-PLANS_KEPT)) };
+}
+
 function merged(state: SessionState, steps: Step[]): ReadonlyMap<string, Step> {
   return new Map([...steps.map((step) => [step.id, step] as const), ...state.steps]);
 }
@@ -216,6 +269,10 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     streaming: frame.partial ? { ...frame.partial, calls: [] } : null,
     // While nobody was listening, it may have changed.
     sharing: state.ready ? state.sharing + 1 : state.sharing,
+    waitingFor: frame.waitingFor,
+    undos: new Map(frame.undos.flatMap((undo) => (undo.undoId ? [[undo.undoId, undo]] : []))),
+    checks: new Map(),
+    outOfStep: standings(frame.effectsOutOfStep),
     pending: frame.pendingAction,
     eventSeq: frame.eventSeq,
     streamEpoch: frame.streamEpoch,

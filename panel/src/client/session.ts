@@ -9,8 +9,10 @@ import { uproot, type Seed } from "./seed";
 import { getBranches, getSteps, patchSession, Problem, workflowAt } from "./rest";
 import {
   type AckEvent,
+  type Approval,
   type Command,
   type Edit,
+  type JsonObject,
   type ServerFrame,
   type Workflow,
 } from "./types";
@@ -154,6 +156,18 @@ export class Session {
     if (isFirst && UNNAMED.has(name)) {
       await patchSession(this.id, { name: firstWords(content) }).catch(this.onProblem);
     }
+  }
+
+  /** Decides about a call that waits, as it was shown; `input` are other arguments to make it with. */
+  async approve(approval: Approval, decision: "approve" | "deny", input?: JsonObject): Promise<void> {
+    await this.send({
+      type: "WsClientApproveCommand",
+      toolCallId: approval.toolCallId,
+      argsHash: approval.argsHash,
+      decision,
+      requestId: newRequestId(),
+      ...(input === undefined ? {} : { input }),
+    });
   }
 
   async stop(): Promise<void> {

@@ -105,6 +105,13 @@ export type AckEvent = wire.WsServerAckEvent;
 export type Command = wire.ClientFrame;
 export type Attachment = wire.AttachedFrame;
 export type PendingAction = wire.PendingActionFrame;
+export type Approval = wire.ApprovalFrame;
+export type Undo = wire.UndoFrame;
+export type UndoItem = wire.UndoItemFrame;
+export type EffectClass = Approval["class"];
+export type EffectStanding = wire.EffectStandingFrame;
+export type Standing = wire.EffectStandingFrame["standing"];
+export type Verb = UndoItem["verb"];
 
 /** One of the lines that part after `parentId`: its first step, and the tip it has come to. */
 export interface Branch {
@@ -288,6 +295,117 @@ export interface OperatorType {
   output_ports: Port[];
   dynamic_ports: boolean;
   properties: PropertySchema;
+}
+
+/** A call that changed something outside, or may have. Names are empty for who may only read. */
+export interface RestEffect {
+  effect_id: string;
+  turn_id: string;
+  step_id: string;
+  tool_call_id: string;
+  tool: string;
+  class: EffectClass;
+  standing: Standing | null;
+  /** What an undo could do with it now. */
+  verb: Verb | null;
+  what: string;
+  people: string[];
+}
+
+export interface RestEffects {
+  effects: RestEffect[];
+  next_cursor: number | null;
+}
+
+/** A tool from outside. `name` is what models call it; `class` the worst that a call can be. */
+export interface RestTool {
+  name: string;
+  tool: string;
+  class: EffectClass;
+  classes: EffectClass[];
+  why: string | null;
+}
+
+/** A value that somebody else has changed; one that is not there has a `has_` of false. */
+export interface RestValues {
+  thing: string;
+  path: string[];
+  now: Json;
+  goal: Json;
+  has_now: boolean;
+  has_goal: boolean;
+}
+
+export interface RestUndoItem {
+  effect_id: string;
+  tool: string;
+  what: string;
+  verb: Verb;
+  state: UndoItem["state"];
+  /** What came of it, in words. */
+  said: string;
+  people: string[];
+  values: RestValues[];
+}
+
+export interface RestDraft {
+  to: string[];
+  subject: string;
+  body: string;
+}
+
+/** What is left of an effect, in the reader's language. */
+export interface RestResidue {
+  residue_id: string;
+  effect_id: string;
+  what: string;
+  saw: string;
+  settles: string | null;
+  how: string;
+  draft: RestDraft | null;
+  status: "open" | "acknowledged" | "settled";
+}
+
+export interface RestReport {
+  undo_id: string;
+  revision: number;
+  language: string;
+  status: "running" | "ended";
+  outcome: Undo["outcome"];
+  headline: string;
+  items: RestUndoItem[];
+  residues: RestResidue[];
+  open_residues: number;
+}
+
+/** One effect of a plan, and what it leaves all the same. */
+export interface RestMember {
+  effect_id: string;
+  turn_id: string;
+  tool: string;
+  what: string;
+  verb: Verb;
+  group: "reverted" | "compensated" | "stays";
+  class: EffectClass;
+  people: string[];
+  leaves: { what: string; saw: string; settles: string | null } | null;
+  not_kept: string[];
+  covered_by: string | null;
+  in_doubt: boolean;
+  asked: boolean;
+}
+
+export interface RestPlan {
+  plan_id: string;
+  expires_at: number;
+  language: string;
+  plain: boolean;
+  runnable: boolean;
+  members: RestMember[];
+  inherited: { effect_id: string; session_id: string }[];
+  /** Effects outside the plan that depend on a member: both, or neither. */
+  missing: { effect_id: string; tool: string; what: string; needs: string }[];
+  cycle: string[];
 }
 
 /** An RFC 9457 problem. */

@@ -28,6 +28,7 @@ export const AgentStep = memo(function AgentStep({ step }: { step: Step }) {
       {calls.map((call) => (
         <ToolCard
           key={call.toolCallId}
+          id={call.toolCallId}
           name={call.toolName}
           input={call.input}
           result={

@@ -9,6 +9,7 @@ import { moveFocus } from "../common/moveFocus";
 import { DownIcon, ForkIcon } from "../icons";
 import { EmptyConversation } from "./EmptyConversation";
 import { OpenEnds } from "./OpenEnds";
+import type { Decide } from "../undo/ApprovalCard";
 import { Running } from "./Running";
 import { TurnView, type TurnActions } from "./TurnView";
 import { useFollowing } from "./useFollowing";
@@ -28,6 +29,8 @@ export function Conversation({
   writable,
   inherited,
   actions,
+  decideBlocked,
+  onDecide,
   onOlder,
   onExample,
 }: {
@@ -46,6 +49,9 @@ export function Conversation({
   /** The last step that a fork inherited, and what its parent is called; null where it is none. */
   inherited: { cutoffId: string; from: string } | null;
   actions: TurnActions;
+  /** Why the reader cannot decide about calls that wait. */
+  decideBlocked: string | null;
+  onDecide: Decide;
   onOlder: () => Promise<unknown>;
   onExample: ((text: string) => void) | null;
 }) {
@@ -112,7 +118,16 @@ export function Conversation({
   const running = working && (
     <Running
       streaming={streaming}
-      word={state.agent === "STOPPING" ? "Stopping" : "Working"}
+      word={
+        state.agent === "STOPPING"
+          ? "Stopping"
+          : state.waitingFor.length > 0
+            ? "Waiting for a decision"
+            : "Working"
+      }
+      waitingFor={state.waitingFor}
+      decideBlocked={decideBlocked}
+      onDecide={onDecide}
     />
   );
 

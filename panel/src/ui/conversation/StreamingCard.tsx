@@ -15,6 +15,6 @@ function soFar(partial: string): Record<string, unknown> {
   }
 }
 
-export function StreamingCard({ name, partial }: { name: string; partial: string }) {
-  return <ToolCard name={name} input={soFar(partial)} result={null} />;
+export function StreamingCard({ id, name, partial }: { id: string; name: string; partial: string }) {
+  return <ToolCard id={id} name={name} input={soFar(partial)} result={null} />;
 }

@@ -6,6 +6,9 @@ import { own } from "../../client/loose";
 import type { ToolResult } from "../../client/types";
 import { firstWords, inBytes } from "../../client/words";
 import { lineOf } from "../canvas/lines";
+import { ClassBadge } from "../undo/ClassBadge";
+import { StandingBadge } from "../undo/StandingBadge";
+import { useOutsideOf, useTool } from "../undo/useOutside";
 import { AlertIcon, CheckIcon, DownIcon } from "../icons";
 
 const VERBS: Readonly<Record<string, string>> = {
@@ -27,10 +30,13 @@ function text(value: unknown): string | null {
 }
 
 export function ToolCard({
+  id: callId,
   name,
   input,
   result,
 }: {
+  /** Of the call. */
+  id: string;
   name: string;
   input: Record<string, unknown>;
   /** Null while the call runs. */
@@ -39,6 +45,8 @@ export function ToolCard({
   const [open, setOpen] = useState(false);
   const type = text(input["operatorType"]);
   const id = text(input["operatorId"]);
+  const tool = useTool(name);
+  const { effect, standing, item } = useOutsideOf(callId);
   const state = result === null ? "running" : result.isError ? "error" : "ok";
   const summary = result?.isError ? result.output : text(input["summary"]);
   return (
@@ -51,11 +59,14 @@ export function ToolCard({
       <summary>
         <span className="tool-dot" aria-hidden="true" />
         <span className="tool-title">
-          {own(VERBS, name) ?? name}
+          {tool?.tool ?? own(VERBS, name) ?? name}
           {type && <strong> {type}</strong>}
           {id && <> <code>{id}</code></>}
         </span>
         <span className="tool-state">
+          {standing !== null && <StandingBadge standing={standing} />}
+          {standing === null && result === null && tool && <ClassBadge of={tool.class} />}
+          {item?.residue?.status === "open" && <span className="left-badge">something remains</span>}
           {result && result.output.length >= SIZED && <small>{inBytes(result.output.length)}</small>}
           {state === "ok" && <CheckIcon />}
           {state === "error" && <AlertIcon />}
@@ -73,6 +84,13 @@ export function ToolCard({
       </summary>
       {open && (
         <div className="tool-body">
+          {effect && (
+            <p className="tool-effect">
+              <ClassBadge of={effect.class} />
+              {effect.what !== "" && <bdi>{effect.what}</bdi>}
+              {effect.people.length > 0 && <bdi>{effect.people.join(", ")}</bdi>}
+            </p>
+          )}
           <h3>
             Arguments of <code>{name}</code>
           </h3>

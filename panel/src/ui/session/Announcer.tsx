@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from "react";
 
 import type { Turn } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
+import { headline } from "../../client/undoWords";
 import { counted, firstWords } from "../../client/words";
 
 /** Characters read out of an answer; the conversation has the rest. */
@@ -22,18 +23,20 @@ export function Announcer({
 }) {
   const [said, setSaid] = useState("");
   useEffect(() => setSaid(opening), [opening]);
-  const before = useRef({ agent: state.agent, move: state.lastMove?.eventSeq ?? null });
+  const before = useRef(noted(state));
   const ready = useRef(false);
   useEffect(() => {
     const { agent, lastMove } = state;
     const last = before.current;
-    before.current = { agent, move: lastMove?.eventSeq ?? null };
+    const now = (before.current = noted(state));
     // What was there when the page opened is not news.
     if (!ready.current) {
       ready.current = state.ready;
       return;
     }
     if (lastMove && lastMove.eventSeq !== last.move) setSaid(ofMove(state, turns));
+    else if (now.waits !== last.waits && state.waitingFor.length > 0) setSaid(ofWaiting(state));
+    else if (now.undos !== last.undos) setSaid(ofUndo(state));
     else if (agent === last.agent) return;
     else if (agent === "GENERATING") setSaid("The agent is working.");
     else if (agent === "STOPPING") setSaid("The agent is stopping.");
@@ -45,6 +48,27 @@ export function Announcer({
       {said}
     </p>
   );
+}
+
+/** What is news when it is another one. */
+function noted({ agent, lastMove, waitingFor, undos }: SessionState) {
+  return {
+    agent,
+    move: lastMove?.eventSeq ?? null,
+    waits: waitingFor.map((approval) => approval.argsHash).join(" "),
+    undos: [...undos.values()].map(({ undoId, phase }) => `${undoId} ${phase}`).join(" "),
+  };
+}
+
+function ofWaiting({ waitingFor }: SessionState): string {
+  const names = waitingFor.map((approval) => approval.toolName).join(", ");
+  return `The agent waits for your decision about ${names}.`;
+}
+
+function ofUndo({ undos }: SessionState): string {
+  const undo = [...undos.values()].at(-1);
+  if (!undo) return "";
+  return undo.phase === "run" ? "Effects outside are being reverted." : `${headline(undo)}.`;
 }
 
 function ofMove({ lastMove, canRedo }: SessionState, turns: readonly Turn[]): string {

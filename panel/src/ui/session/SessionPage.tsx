@@ -28,10 +28,14 @@ import { FilesContext, useGoneFiles } from "../conversation/useFiles";
 import { download } from "../files";
 import { usePreview } from "../preview/usePreview";
 import { navigate, sessionPath } from "../router";
+import { OutsideContext, useOutside } from "../undo/useOutside";
+import type { Decide } from "../undo/ApprovalCard";
+import { ReportDialog } from "../undo/ReportDialog";
+import { UndoDock } from "../undo/UndoDock";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
 import { Dock } from "./Dock";
-import { forkObstacle, obstacle } from "./obstacle";
+import { forkObstacle, obstacle, READ_ONLY } from "./obstacle";
 import { OriginLine } from "./OriginLine";
 import { Sheets, type Sheet } from "./Sheets";
 import { StatusLine } from "./StatusLine";
@@ -60,6 +64,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const { state, connection } = view;
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
   const [sheet, setSheet] = useState<Sheet | null>(null);
+  const [reported, setReported] = useState<string | null>(null);
   const [sent, setSent] = useState(0);
   const [shown, setShown] = useState<{ id: string } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
@@ -94,6 +99,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     fork,
     fail,
   });
+  const outside = useOutside(id, state, fail);
+  const decide: Decide = useCallback(
+    (approval, decision, input) => attempt(() => session.approve(approval, decision, input)),
+    [attempt, session],
+  );
   const origin = useOrigin(id, state.ready);
 
   const cannot = obstacle(view, rights);
@@ -148,7 +158,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   useShortcuts({
     moving: view.moving || preview.agreed,
     help: () => setSheet("help"),
-    escape: sheet !== null ? null : at !== null ? back : generating ? stop : null,
+    escape: sheet !== null || reported !== null ? null : at !== null ? back : generating ? stop : null,
     write: () => composer.current?.focus(),
     revertLast: () => {
       const last = headTurns.at(-1);
@@ -193,6 +203,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     ...state,
     ready: earlier !== null || look.phase === "failed",
     agent: "AVAILABLE" as const,
+    waitingFor: [],
     headId: at ?? "",
     streaming: null,
     olderCursor: earlier?.cursor ?? null,
@@ -265,31 +276,38 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
           <StatusLine view={view} steps={headTurns.at(-1)?.steps.length ?? 0} />
           {origin && <OriginLine origin={origin} turns={look === null ? headTurns : earlierTurns} />}
           <FilesContext value={sentFiles}>
-            <Conversation
-              key={at ?? "now"}
-              state={shownState}
-              path={look === null ? headPath : (earlier?.path ?? NO_STEPS)}
-              turns={look === null ? headTurns : earlierTurns}
-              forks={look === null ? forks : NO_FORKS}
-              going={going}
-              sent={sent}
-              blocked={blocked}
-              forkBlocked={forkBlocked}
-              writable={mayRun}
-              inherited={inherited}
-              actions={moves.actions}
-              onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
-              onExample={
-                look === null
-                  ? (text) => {
-                      draft.set(text);
-                      composer.current?.focus();
-                    }
-                  : null
-              }
-            />
+            <OutsideContext value={outside}>
+              <Conversation
+                key={at ?? "now"}
+                state={shownState}
+                path={look === null ? headPath : (earlier?.path ?? NO_STEPS)}
+                turns={look === null ? headTurns : earlierTurns}
+                forks={look === null ? forks : NO_FORKS}
+                going={going}
+                sent={sent}
+                blocked={blocked}
+                forkBlocked={forkBlocked}
+                writable={mayRun}
+                inherited={inherited}
+                actions={moves.actions}
+                decideBlocked={rights === null || mayRun ? null : READ_ONLY}
+                onDecide={decide}
+                onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
+                onExample={
+                  look === null
+                    ? (text) => {
+                        draft.set(text);
+                        composer.current?.focus();
+                      }
+                    : null
+                }
+              />
+            </OutsideContext>
           </FilesContext>
           <div className="composing">
+            {look === null && !looking && (
+              <UndoDock undos={state.undos} readable={mayRun} onReport={setReported} />
+            )}
             <Dock
               state={state}
               look={look}
@@ -322,6 +340,15 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
           </div>
         </section>
       </main>
+      {reported !== null && (
+        <ReportDialog
+          id={id}
+          undoId={reported}
+          revision={state.undos.get(reported)?.undoRevision ?? 0}
+          fail={fail}
+          onClose={() => setReported(null)}
+        />
+      )}
       <Sheets id={id} sheet={sheet} state={state} onClose={closeSheet} />
     </div>
   );

@@ -1,6 +1,7 @@
 // What is going on, in one line to be seen. What is to be heard is the announcer's.
 
 import type { View } from "../../client/session";
+import type { Approval } from "../../client/types";
 import { counted } from "../../client/words";
 
 function sentence({ state, connection }: View, steps: number): string {
@@ -9,6 +10,7 @@ function sentence({ state, connection }: View, steps: number): string {
   if (state.archived) return "Archived, read-only";
   switch (state.agent) {
     case "GENERATING":
+      if (state.waitingFor.length > 0) return waiting(state.waitingFor);
       return steps === 0 ? "Working" : `Working, ${steps} ${steps === 1 ? "step" : "steps"} done`;
     case "STOPPING":
       return "Stopping";
@@ -27,6 +29,13 @@ function sentence({ state, connection }: View, steps: number): string {
     default:
       return "Ready";
   }
+}
+
+function waiting(calls: readonly Approval[]): string {
+  const [first] = calls;
+  return calls.length === 1 && first
+    ? `Waits for a decision about ${first.toolName}`
+    : `Waits for decisions about ${counted(calls.length, "call")}`;
 }
 
 export function StatusLine({ view, steps }: { view: View; steps: number }) {

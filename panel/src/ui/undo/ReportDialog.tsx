@@ -1,0 +1,78 @@
+// The report of an undo: what came of each effect by verb, and what is left, to be acknowledged.
+
+import { VERB_WORDS } from "../../client/undoWords";
+import type { RestUndoItem } from "../../client/types";
+import { counted } from "../../client/words";
+import { Dialog } from "../common/Dialog";
+import { ResidueList } from "./ResidueList";
+import { Values } from "./Values";
+import { useReport } from "./useReport";
+
+export function ReportDialog({
+  id,
+  undoId,
+  revision,
+  fail,
+  onClose,
+}: {
+  id: string;
+  undoId: string;
+  /** Rises with every change that the session's stream tells of. */
+  revision: number;
+  fail: (error: unknown) => void;
+  onClose: () => void;
+}) {
+  const { report, said, onAcknowledge } = useReport(id, undoId, revision, fail);
+  return (
+    <Dialog title="What the undo came to" onClose={onClose}>
+      {report === null ? (
+        <p>Loading</p>
+      ) : (
+        <div className="report" lang={report.language}>
+          <p className="report-headline">{report.headline}</p>
+          {report.residues.length > 0 && (
+            <ResidueList residues={report.residues} onAcknowledge={onAcknowledge} />
+          )}
+          {VERB_WORDS.map(([verb, heading]) => {
+            const items = report.items.filter((item) => item.verb === verb);
+            return (
+              items.length > 0 && (
+                <section key={verb}>
+                  <h3 lang="en">
+                    {heading} <small>({counted(items.length, "effect")})</small>
+                  </h3>
+                  <ul className="report-items">
+                    {items.map((item) => (
+                      <Item key={item.effect_id} item={item} />
+                    ))}
+                  </ul>
+                </section>
+              )
+            );
+          })}
+        </div>
+      )}
+      <p className="sr-only" role="status">
+        {said}
+      </p>
+      <div className="actions">
+        <button type="button" className="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
+function Item({ item }: { item: RestUndoItem }) {
+  return (
+    <li data-state={item.state}>
+      <span className="report-tool">
+        <code>{item.tool}</code> <bdi>{item.what}</bdi>
+        {item.people.length > 0 && <small dir="auto">{item.people.join(", ")}</small>}
+      </span>
+      <span className="report-said">{item.said}</span>
+      {item.values.length > 0 && <Values values={item.values} />}
+    </li>
+  );
+}

@@ -1,0 +1,79 @@
+// What is left, as a checklist: a person acknowledges each. That raises no outcome.
+
+import { useState } from "react";
+
+import type { RestDraft, RestResidue } from "../../client/types";
+
+export function ResidueList({
+  residues,
+  onAcknowledge,
+}: {
+  residues: RestResidue[];
+  onAcknowledge: (residue: RestResidue) => void;
+}) {
+  const open = residues.filter((residue) => residue.status === "open").length;
+  return (
+    <section className="residues">
+      <h3 lang="en">What remains{open > 0 && <small> ({open} to acknowledge)</small>}</h3>
+      <ul>
+        {residues.map((residue) => (
+          <li key={residue.residue_id} data-status={residue.status}>
+            <label className="residue">
+              <input
+                type="checkbox"
+                checked={residue.status !== "open"}
+                // Nothing takes it back, and the focus stays.
+                aria-disabled={residue.status !== "open" || undefined}
+                onChange={() => {
+                  if (residue.status === "open") onAcknowledge(residue);
+                }}
+              />
+              <span dir="auto">{residue.what}</span>
+            </label>
+            <p className="residue-more" dir="auto">
+              {residue.saw} {residue.settles}
+            </p>
+            <p className="residue-more" dir="auto">
+              {residue.how}
+            </p>
+            {residue.status === "settled" && (
+              <p className="residue-more" lang="en">
+                It has settled.
+              </p>
+            )}
+            {residue.draft && <Draft draft={residue.draft} />}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** Sent by nobody but a person: it is there to be copied. */
+function Draft({ draft }: { draft: RestDraft }) {
+  const [copied, setCopied] = useState<"yes" | "no" | null>(null);
+  const text = `${draft.subject}\n\n${draft.body}`;
+  const copy = () => {
+    navigator.clipboard.writeText(text).then(
+      () => setCopied("yes"),
+      () => setCopied("no"),
+    );
+  };
+  return (
+    <details className="draft">
+      <summary>
+        <span lang="en">Draft of a message to </span>
+        <bdi>{draft.to.join(", ")}</bdi>
+      </summary>
+      <pre tabIndex={0} role="group" aria-label="Draft" dir="auto">
+        {text}
+      </pre>
+      <button type="button" className="button small" lang="en" onClick={copy}>
+        Copy the draft
+      </button>
+      <span role="status" className="draft-copied" lang="en">
+        {copied === "yes" ? "Copied" : copied === "no" ? "Select it and copy it by hand" : ""}
+      </span>
+    </details>
+  );
+}

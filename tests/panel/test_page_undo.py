@@ -1,0 +1,129 @@
+"""What a person sees of effects outside: calls that wait, how they stand, what an undo has left."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from desk import ROOT, Service
+from playwright.async_api import expect
+from undone import COMPENSATED, NEEDS_YOU, REVIEW, undone
+
+from turnback.agent import story
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from desk import Desk
+    from playwright.async_api import Locator
+
+pytestmark = pytest.mark.browser
+
+LEFT = {
+    "send_email": NEEDS_YOU,
+    "send_transfer": NEEDS_YOU,
+    "send_text": NEEDS_YOU,
+    "invite": COMPENSATED,
+    "charge_card": COMPENSATED,
+    "update_contact": REVIEW,
+}
+
+
+@pytest.fixture
+async def demo(fresh_database: str, tmp_path: Path) -> AsyncIterator[Service]:
+    """A server with the demo world, whose database the test can reach."""
+    env = {"TURNBACK_DEMO": "true", "TURNBACK_DATABASE_URL": fresh_database}
+    running = Service(tmp_path, delay_ms=1, env=env)
+    await running.start()
+    yield running
+    await running.stop()
+
+
+async def clean(desk: Desk, state: str) -> None:
+    """Axe finds nothing on the page as it is."""
+    if not await desk.page.evaluate("'axe' in window"):
+        axe = (ROOT / "panel/node_modules/axe-core/axe.min.js").read_text()
+        await desk.page.evaluate(axe)
+    found = await desk.page.evaluate("axe.run()")
+    wrong = [f"{v['id']}: {node['html']}" for v in found["violations"] for node in v["nodes"]]
+    assert wrong == [], state
+
+
+def card(desk: Desk, tool: str) -> Locator:
+    return desk.page.get_by_role("region", name=f"Waits for you: demo.{tool}")
+
+
+async def test_calls_wait_for_a_person_and_what_an_undo_left_is_acknowledged(
+    demo: Service, fresh_database: str, desk_of: Callable[..., Any]
+) -> None:
+    desk: Desk = await (await desk_of(demo)).open(await demo.session())
+    page = desk.page
+
+    await desk.send(story.PROMPT)
+    await expect(desk.status).to_have_text("Waits for decisions about 3 calls")
+    await expect(desk.said).to_contain_text("The agent waits for your decision about demo.")
+    mail = card(desk, "send_email")
+    await expect(mail.locator(".class-badge")).to_have_text("Irreversible")
+    await expect(mail.get_by_text("It waits until")).to_be_visible()
+    await clean(desk, "calls that wait")
+
+    await page.reload()
+    await mail.get_by_role("button", name="Change the arguments").click()
+    arguments = mail.get_by_label("Arguments, as JSON")
+    await expect(arguments).to_be_focused()
+    shown = json.loads(await arguments.input_value())
+    await arguments.fill("{")
+    await expect(mail.get_by_text("This is not JSON")).to_be_visible()
+    await expect(mail.get_by_role("button", name="Approve")).to_be_disabled()
+    await arguments.fill(json.dumps(shown | {"subject": "Table for ten"}))
+    await mail.get_by_role("button", name="Approve as changed").click()
+    await expect(mail).to_have_count(0)
+    await card(desk, "send_transfer").get_by_role("button", name="Approve", exact=True).click()
+    await expect(desk.status).to_have_text("Waits for a decision about demo.send_text")
+    await card(desk, "send_text").get_by_role("button", name="Deny").click()
+    await expect(desk.status).to_have_text("Ready")
+    sent = await demo.get("/demo/delivery")
+    assert "Table for ten" in json.dumps(sent)
+    in_force = page.locator(".standing-badge[data-standing=in_force]")
+    await expect(in_force).to_have_count(11)
+
+    await undone(fresh_database, desk.id, LEFT)
+    await page.reload()
+    dock = page.get_by_role("region", name="Effects outside")
+    await expect(dock).to_contain_text("Reverted, 5 things remain")
+    await expect(dock).to_contain_text("Partially reverted: 2 need you, 1 needs a review")
+    await expect(in_force).to_have_count(3)
+    await expect(page.get_by_text("something remains")).to_have_count(5)
+
+    await dock.get_by_role("button", name="Show the report").click()
+    report = page.get_by_role("dialog", name="What the undo came to")
+    await expect(report.locator(".report-headline")).to_contain_text(
+        "Partially reverted: 2 need you, 1 needs a review, 2 compensated"
+    )
+    await expect(report).to_contain_text("“Table for ten”")
+    await expect(report.get_by_role("row", name="Somebody else’s")).to_be_visible()
+    await clean(desk, "a report")
+    boxes = report.get_by_role("checkbox")
+    await expect(boxes).to_have_count(5)
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    draft = report.get_by_text("Draft of a message to lina@example.org")
+    await draft.click()
+    await report.get_by_role("button", name="Copy the draft").click()
+    await expect(report.get_by_text("Copied")).to_be_visible()
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("About “Table for ten” of")
+
+    for number in range(5):
+        await boxes.nth(number).focus()
+        await page.keyboard.press("Space")
+        await expect(boxes.nth(number)).to_be_checked()
+        await expect(boxes.nth(number)).to_be_focused()
+        await expect(report.get_by_text("Acknowledged.")).to_have_count(1)
+    await expect(report.locator(".report-headline")).to_contain_text("Partially reverted: 2 need")
+    await page.keyboard.press("Escape")
+    await expect(dock).to_have_count(0)
+    await page.reload()
+    await expect(desk.status).to_have_text("Ready")
+    await expect(dock).to_have_count(0)
