@@ -22,6 +22,7 @@ import "./styles/composer.css";
 import "./styles/files.css";
 import "./styles/preview.css";
 import "./styles/undo.css";
+import "./styles/world.css";
 
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";

@@ -143,3 +143,7 @@ export const DiffIcon = icon(
   "DiffIcon",
   <path d="M6 4v6M3 7h6M11 13.5h6M4.5 16.5l11-13" />,
 );
+export const WorldIcon = icon(
+  "WorldIcon",
+  <path d="M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14ZM3 10h14M10 3c-5 4.5-5 9.5 0 14M10 3c5 4.5 5 9.5 0 14" />,
+);

@@ -12,6 +12,7 @@ import {
 } from "../../client/paths";
 import { patchSession, workflowText } from "../../client/rest";
 import { uploadObstacle } from "../../client/uploads";
+import { hasWorld } from "../../client/world";
 import { seedFor } from "../../client/seed";
 import type { Workflow } from "../../client/types";
 import { Canvas } from "../canvas/Canvas";
@@ -32,6 +33,7 @@ import { OutsideContext, useOutside } from "../undo/useOutside";
 import type { Decide } from "../undo/ApprovalCard";
 import { ReportDialog } from "../undo/ReportDialog";
 import { UndoDock } from "../undo/UndoDock";
+import { WorldPanel } from "../world/WorldPanel";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
 import { Dock } from "./Dock";
@@ -65,6 +67,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
   const [sheet, setSheet] = useState<Sheet | null>(null);
   const [reported, setReported] = useState<string | null>(null);
+  const [worldOpen, setWorldOpen] = useState(false);
   const [sent, setSent] = useState(0);
   const [shown, setShown] = useState<{ id: string } | null>(null);
   const composer = useRef<HTMLTextAreaElement>(null);
@@ -234,6 +237,8 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
         onShare={() => setSheet("share")}
         onFamily={() => setSheet("family")}
         onHelp={() => setSheet("help")}
+        onWorld={hasWorld(outside.tools.keys()) ? () => setWorldOpen(!worldOpen) : null}
+        worldOpen={worldOpen}
       />
       <Banners
         status={connection}
@@ -340,6 +345,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
           </div>
         </section>
       </main>
+      {worldOpen && <WorldPanel state={state} fail={fail} onClose={() => setWorldOpen(false)} />}
       {reported !== null && (
         <ReportDialog
           id={id}

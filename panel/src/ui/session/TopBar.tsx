@@ -6,7 +6,7 @@ import { AccountMenu } from "../account/AccountMenu";
 import { EditableName } from "../common/EditableName";
 import { Logo } from "../common/Logo";
 import { ThemeToggle } from "../common/ThemeToggle";
-import { FamilyIcon, KeysIcon, SaveIcon, SettingsIcon, ShareIcon } from "../icons";
+import { FamilyIcon, KeysIcon, SaveIcon, SettingsIcon, ShareIcon, WorldIcon } from "../icons";
 import { navigate } from "../router";
 
 export function TopBar({
@@ -21,6 +21,8 @@ export function TopBar({
   onShare,
   onFamily,
   onHelp,
+  onWorld,
+  worldOpen,
 }: {
   name: string;
   ready: boolean;
@@ -34,6 +36,9 @@ export function TopBar({
   onShare: () => void;
   onFamily: () => void;
   onHelp: () => void;
+  /** Null where there is no demo world. */
+  onWorld: (() => void) | null;
+  worldOpen: boolean;
 }) {
   const [editing, setEditing] = useState(false);
   return (
@@ -88,6 +93,18 @@ export function TopBar({
           <SaveIcon />
           Save workflow
         </button>
+        {onWorld && (
+          <button
+            type="button"
+            className="button icon-only quiet"
+            onClick={onWorld}
+            title="Demo world: what the agent’s calls outside have done"
+            aria-label="Demo world"
+            aria-expanded={worldOpen}
+          >
+            <WorldIcon />
+          </button>
+        )}
         <button
           type="button"
           className="button icon-only quiet"
