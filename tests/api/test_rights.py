@@ -71,6 +71,8 @@ class Row:
             "{turn_id}": made.turn or "none",
             "{key_id}": "0" * 12,
             "{principal_id}": "bob",
+            "{undo_id}": "none",
+            "{residue_id}": "none",
             "{path}": "nothing.js",
         }
 
@@ -105,6 +107,10 @@ FRAMES: dict[str, tuple[dict[str, Any], int | str]] = {
         },
         "unknown_step",
     ),
+    "WsClientApproveCommand": (
+        {"toolCallId": "?", "decision": "deny", "argsHash": "?"},
+        "unknown_approval",
+    ),
 }
 """Every client frame needs `run`; so asked, it is refused after that, and changes nothing."""
 
@@ -128,8 +134,12 @@ ROWS = [
     Row("DELETE /roles/{principal_id}", "administer", 204),
     *(
         Row(f"GET {S}{path}", "read")
-        for path in ("", "/steps", "/branches", "/workflow", "/transcript", "/usage")
+        for path in ("", "/steps", "/branches", "/workflow", "/transcript", "/usage", "/tools")
     ),
+    *(Row(f"GET {S}{path}", "read") for path in ("/effects", "/undos")),
+    Row(f"GET {S}/undos/{{undo_id}}", "run", "unknown_undo"),
+    Row(f"GET {S}/residues", "run"),
+    Row(f"POST {S}/residues/{{residue_id}}/acknowledge", "run", "unknown_residue"),
     Row(f"GET {S}/steps/{{step_id}}/workflow", "read"),
     Row(f"GET {S}/diff", "read", params={"from": "step-initial", "to": "{step_id}"}),
     Row(f"GET {S}/revert-preview", "read", params={"step_id": "{step_id}"}),

@@ -31,6 +31,9 @@ function snapshot(extra: Partial<SnapshotEvent> = {}): ServerFrame {
     streamEpoch: "e1",
     stepsCursor: null,
     partial: null,
+    waitingFor: [],
+    undos: [],
+    effectsOutOfStep: [],
     name: "s",
     ...extra,
   });
@@ -79,6 +82,7 @@ const REVERT = frame({
   redoDepth: 1,
   redoId: "a1",
   cause: "revert",
+  effectsOutOfStep: [],
   eventSeq: 5,
 });
 

@@ -177,7 +177,13 @@ export class Session {
   /** To before a turn or a step; `agreed` is what a preview of it has told. */
   revert(
     target: { messageId: string } | { stepId: string },
-    agreed: { expectedHeadId?: string; keepEdits?: boolean; confirm?: boolean } = {},
+    agreed: {
+      expectedHeadId?: string;
+      keepEdits?: boolean;
+      confirm?: boolean;
+      effects?: "undo";
+      planId?: string;
+    } = {},
   ): Promise<void> {
     return this.move({ type: "WsClientRevertCommand", ...target, ...agreed });
   }

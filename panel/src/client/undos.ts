@@ -39,8 +39,21 @@ export async function getTools(id: string): Promise<RestTool[]> {
   return (await json<{ tools: RestTool[] }>("GET", `${session(id)}/tools`)).tools;
 }
 
-/** What undoing the effects of a turn would do; nothing has been started. */
-export function planUndo(id: string, turnIds: string[]): Promise<RestPlan> {
-  const body = JSON.stringify({ turn_ids: turnIds });
-  return json("POST", `${session(id)}/undo-plan?${offset()}`, body);
+/** What is to be undone: what was done since before a turn or a step, or the rest of an undo. */
+export type AskedUndo =
+  | { revert: { turn_id: string } | { step_id: string } }
+  | { undo_id: string };
+
+/** What that would do; nothing is started. What a look at the world finds comes over the socket. */
+export function planUndo(
+  id: string,
+  asked: AskedUndo & { with_dependents: boolean },
+): Promise<RestPlan> {
+  return json("POST", `${session(id)}/undo-plan?${offset()}`, JSON.stringify(asked));
+}
+
+/** Carries a plan out without moving HEAD; again, it joins what goes on. The undo's id. */
+export async function startUndo(id: string, planId: string): Promise<string | null> {
+  const body = JSON.stringify({ plan_id: planId });
+  return (await json<{ undo_id: string | null }>("POST", `${session(id)}/undos`, body)).undo_id;
 }

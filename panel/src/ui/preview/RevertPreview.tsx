@@ -3,11 +3,13 @@
 import { useEffect, useRef, useState } from "react";
 
 import { promptText } from "../../client/paths";
-import type { RestPreview } from "../../client/types";
+import type { RestPlan, RestPreview } from "../../client/types";
 import { counted, firstWords } from "../../client/words";
 import { Action } from "../common/Action";
 import { useReturnFocus } from "../common/useReturnFocus";
 import { RevertIcon } from "../icons";
+import { PlanGroups } from "../undo/PlanGroups";
+import type { PlanState } from "../undo/usePlan";
 import { ChangeList } from "./ChangeList";
 import type { Looked, Target } from "./usePreview";
 
@@ -18,11 +20,14 @@ export interface Agreed {
   expectedHeadId: string;
   keepEdits: boolean;
   confirm: boolean;
+  /** The plan by which effects outside are undone too; null: they are left. */
+  planId: string | null;
 }
 
 export function RevertPreview({
   target,
   looked,
+  plan,
   blocked,
   onShow,
   onRevert,
@@ -31,6 +36,8 @@ export function RevertPreview({
   target: Target;
   /** Null while it is being fetched. */
   looked: Looked | null;
+  /** What was done outside since then, and how far it can be taken back. */
+  plan: PlanState;
   blocked: string | null;
   /** Brings something into sight on the canvas. */
   onShow: (nodeId: string) => void;
@@ -45,6 +52,17 @@ export function RevertPreview({
   const preview = looked?.preview ?? null;
   const keepEdits = keep && preview?.keeps_edits === true && preview.edit_count > 0;
   const words = firstWords(promptText(target.turn));
+  const acts = plan.plan !== null && hasEffects(plan.plan);
+  const wait = looked === null || plan.pending ? "It is still being looked at" : null;
+  const agree = (planId: string | null) => {
+    if (preview === null) return;
+    onRevert({
+      expectedHeadId: preview.head_id,
+      keepEdits,
+      confirm: preview.needs_confirm,
+      planId,
+    });
+  };
   return (
     <section
       className="preview"
@@ -74,6 +92,17 @@ export function RevertPreview({
         {preview && preview.edit_count > 0 && (
           <Edits preview={preview} keep={keep} onKeep={setKeep} />
         )}
+        {plan.failed && (
+          <p className="note warn">
+            What was done outside since then cannot be looked at just now. The revert leaves it as it is.
+          </p>
+        )}
+        {(plan.pending || acts) && (
+          <>
+            <h3>Outside</h3>
+            <PlanGroups state={plan} />
+          </>
+        )}
         {looked?.seen && (
           <>
             <h3>On the canvas</h3>
@@ -92,23 +121,37 @@ export function RevertPreview({
           Cancel
         </button>
         <Action
-          className="button primary"
-          blocked={looked === null ? "It is still being looked at" : blocked}
-          onAct={() => {
-            if (preview === null) return;
-            onRevert({
-              expectedHeadId: preview.head_id,
-              keepEdits,
-              confirm: preview.needs_confirm,
-            });
-          }}
+          className={acts ? "button" : "button primary"}
+          blocked={wait ?? blocked}
+          onAct={() => agree(null)}
         >
           <RevertIcon />
-          {verb(preview, keepEdits)}
+          {acts || plan.failed ? "Revert the canvas only" : verb(preview, keepEdits)}
         </Action>
+        {acts && (
+          <Action
+            className="button primary"
+            blocked={wait ?? blocked ?? refusal(plan.plan)}
+            onAct={() => agree(plan.plan?.plan_id ?? null)}
+          >
+            <RevertIcon />
+            Revert and undo effects
+          </Action>
+        )}
       </div>
     </section>
   );
+}
+
+/** Whether there is anything outside to be told of. */
+function hasEffects({ members, inherited }: RestPlan): boolean {
+  return members.length > 0 || inherited.length > 0;
+}
+
+/** Why a plan cannot be carried out. */
+function refusal(plan: RestPlan | null): string | null {
+  if (plan === null || plan.members.length === 0) return "There is nothing to undo from here";
+  return plan.runnable ? null : "Something else depends on what would be undone";
 }
 
 function summary({ preview, seen }: Looked): string {

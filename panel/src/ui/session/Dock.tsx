@@ -5,6 +5,7 @@ import { PendingDock } from "../conversation/PendingDock";
 import { RedoDock } from "../conversation/RedoDock";
 import { RevertPreview } from "../preview/RevertPreview";
 import type { PreviewState } from "../preview/usePreview";
+import type { PlanState } from "../undo/usePlan";
 import { EarlierBar } from "./EarlierBar";
 import type { Look } from "./useEarlier";
 import type { Pending } from "./usePending";
@@ -14,6 +15,7 @@ export function Dock({
   state,
   look,
   preview,
+  plan,
   pending,
   moves,
   cannot,
@@ -26,6 +28,7 @@ export function Dock({
   /** An earlier state that is looked at. */
   look: Look | null;
   preview: PreviewState;
+  plan: PlanState;
   pending: Pending | null;
   moves: TurnMoves;
   /** Why nothing can be changed; `blocked`: that, or what is looked at. */
@@ -45,6 +48,7 @@ export function Dock({
       <RevertPreview
         target={target}
         looked={looked}
+        plan={plan}
         blocked={cannot ?? (fits ? null : "It is being looked at anew")}
         onShow={onShow}
         onRevert={(agreed) => moves.agree(target, agreed)}

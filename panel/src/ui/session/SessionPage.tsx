@@ -29,6 +29,8 @@ import { FilesContext, useGoneFiles } from "../conversation/useFiles";
 import { download } from "../files";
 import { usePreview } from "../preview/usePreview";
 import { navigate, sessionPath } from "../router";
+import { askedOf, useAsked } from "../undo/asked";
+import { usePlan } from "../undo/usePlan";
 import { OutsideContext, useOutside } from "../undo/useOutside";
 import type { Decide } from "../undo/ApprovalCard";
 import { ReportDialog } from "../undo/ReportDialog";
@@ -92,6 +94,9 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const files = useUploads(id);
   const sentFiles = useGoneFiles(id, headPath);
   const { fork, busy } = useFork(session, fail);
+  const outside = useOutside(id, state, fail);
+  const asked = useAsked(preview.target, headTurns, outside);
+  const plan = usePlan(id, asked, state, fail);
   const moves = useTurnMoves({
     session,
     view,
@@ -99,10 +104,11 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     draft,
     composer,
     preview,
+    acts: (target) => askedOf(target, headTurns, outside) !== null,
+    renew: plan.renew,
     fork,
     fail,
   });
-  const outside = useOutside(id, state, fail);
   const decide: Decide = useCallback(
     (approval, decision, input) => attempt(() => session.approve(approval, decision, input)),
     [attempt, session],
@@ -317,6 +323,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
               state={state}
               look={look}
               preview={preview}
+              plan={plan}
               pending={pending}
               moves={moves}
               cannot={cannot}
@@ -350,7 +357,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
         <ReportDialog
           id={id}
           undoId={reported}
-          revision={state.undos.get(reported)?.undoRevision ?? 0}
+          state={state}
           fail={fail}
           onClose={() => setReported(null)}
         />

@@ -20,6 +20,9 @@ export function obstacle({ state, connection, moving }: View, rights: Rights): s
     case "UNAVAILABLE":
       return "The server cannot reach its database";
     case "AVAILABLE":
+      if ([...state.undos.values()].some((undo) => undo.phase === "run")) {
+        return "Effects outside are being reverted";
+      }
       return moving ? "A change is on its way" : null;
   }
 }

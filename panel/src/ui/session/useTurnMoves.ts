@@ -32,6 +32,8 @@ export function useTurnMoves({
   draft,
   composer,
   preview,
+  acts,
+  renew,
   fork,
   fail,
 }: {
@@ -41,6 +43,10 @@ export function useTurnMoves({
   draft: Draft;
   composer: RefObject<HTMLTextAreaElement | null>;
   preview: PreviewState;
+  /** Whether something outside, done since then, may be in force. */
+  acts: (target: Target) => boolean;
+  /** The plan of the undo is to be made anew. */
+  renew: () => void;
   fork: (request: ForkRequest) => void;
   fail: (error: unknown) => void;
 }): TurnMoves {
@@ -50,6 +56,8 @@ export function useTurnMoves({
   const { canRedo } = view.state;
   const newest = useRef<Turn | undefined>(undefined);
   newest.current = turns.at(-1);
+  const reaching = useRef(acts);
+  reaching.current = acts;
 
   useEffect(() => {
     if (!canRedo) setKept(null);
@@ -82,7 +90,7 @@ export function useTurnMoves({
   const revert = useCallback(
     async (target: Target) => {
       // The newest turn goes alone, and Redo is there: to be asked first would only be in the way.
-      if (target.step !== null || target.turn !== newest.current) {
+      if (target.step !== null || target.turn !== newest.current || reaching.current(target)) {
         preview.open(target);
         return;
       }
@@ -100,7 +108,7 @@ export function useTurnMoves({
   );
 
   const agree = useCallback(
-    async (target: Target, { expectedHeadId, keepEdits, confirm }: Agreed) => {
+    async (target: Target, { expectedHeadId, keepEdits, confirm, planId }: Agreed) => {
       const { turn, step } = target;
       preview.setAgreed(true);
       try {
@@ -108,16 +116,18 @@ export function useTurnMoves({
           expectedHeadId,
           ...(keepEdits ? { keepEdits } : {}),
           ...(confirm ? { confirm } : {}),
+          ...(planId === null ? {} : { effects: "undo", planId }),
         });
         preview.close();
         reverted(target);
       } catch (problem) {
         // The sheet stays and is fetched anew, for what there is now.
         preview.setAgreed(false);
+        if (problem instanceof Problem && problem.code === "plan_changed") renew();
         fail(problem);
       }
     },
-    [session, reverted, preview.close, preview.setAgreed, fail],
+    [session, reverted, preview.close, preview.setAgreed, renew, fail],
   );
 
   const redo = useCallback(

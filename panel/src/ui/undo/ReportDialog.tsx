@@ -1,9 +1,13 @@
 // The report of an undo: what came of each effect by verb, and what is left, to be acknowledged.
 
+import { useState } from "react";
+
 import { VERB_WORDS } from "../../client/undoWords";
-import type { RestUndoItem } from "../../client/types";
+import type { SessionState } from "../../client/reducer";
+import type { RestReport, RestUndoItem } from "../../client/types";
 import { counted } from "../../client/words";
 import { Dialog } from "../common/Dialog";
+import { RestOfUndo } from "./RestOfUndo";
 import { ResidueList } from "./ResidueList";
 import { Values } from "./Values";
 import { useReport } from "./useReport";
@@ -11,17 +15,18 @@ import { useReport } from "./useReport";
 export function ReportDialog({
   id,
   undoId,
-  revision,
+  state,
   fail,
   onClose,
 }: {
   id: string;
   undoId: string;
-  /** Rises with every change that the session's stream tells of. */
-  revision: number;
+  state: SessionState;
   fail: (error: unknown) => void;
   onClose: () => void;
 }) {
+  const [rest, setRest] = useState(false);
+  const revision = state.undos.get(undoId)?.undoRevision ?? 0;
   const { report, said, onAcknowledge } = useReport(id, undoId, revision, fail);
   return (
     <Dialog title="What the undo came to" onClose={onClose}>
@@ -52,16 +57,29 @@ export function ReportDialog({
           })}
         </div>
       )}
+      {rest && <RestOfUndo id={id} undoId={undoId} state={state} fail={fail} onStarted={onClose} />}
       <p className="sr-only" role="status">
         {said}
       </p>
       <div className="actions">
+        {!rest && mayTryAgain(report) && (
+          <button type="button" className="button" onClick={() => setRest(true)}>
+            Try the rest in a new plan
+          </button>
+        )}
         <button type="button" className="button" onClick={onClose}>
           Close
         </button>
       </div>
     </Dialog>
   );
+}
+
+const LATER = new Set(["blocked", "failed", "not_started", "in_doubt", "partly", "needs_review"]);
+
+/** Whether a later undo may come further. */
+function mayTryAgain(report: RestReport | null): boolean {
+  return report?.status === "ended" && report.items.some((item) => LATER.has(item.state));
 }
 
 function Item({ item }: { item: RestUndoItem }) {

@@ -1,0 +1,118 @@
+// What an undo of effects would do, in three groups, with who is touched and what is left all the same.
+
+import type { RestMember } from "../../client/types";
+import { counted } from "../../client/words";
+import { StandingBadge } from "./StandingBadge";
+import type { Check, PlanState } from "./usePlan";
+
+const GROUPS: readonly [RestMember["group"], string][] = [
+  ["stays", "Cannot be taken back"],
+  ["compensated", "Will be compensated, and leaves something"],
+  ["reverted", "Will be reverted"],
+];
+
+const CHECKS: Readonly<Record<Check, string>> = {
+  unchecked: "not looked at yet",
+  go: "as we left it",
+  already: "as before already",
+  review: "changed by somebody else: it will be left to you",
+  unreadable: "it cannot be read now",
+};
+
+export function PlanGroups({ state }: { state: PlanState }) {
+  const { plan, checks, include } = state;
+  if (plan === null) return <p role="status">Looking at what was done outside</p>;
+  const open = plan.members.filter((member) => looks(member) && !known(checks, member)).length;
+  return (
+    <div className="plan" lang={plan.language}>
+      <p role="status" className="plan-status" lang="en">
+        {open > 0
+          ? `${counted(plan.members.length, "effect")} outside; ${open} still being looked at`
+          : `${counted(plan.members.length, "effect")} outside`}
+      </p>
+      {GROUPS.map(([group, heading]) => {
+        const members = plan.members.filter((member) => member.group === group);
+        return (
+          members.length > 0 && (
+            <section key={group} data-group={group}>
+              <h3 lang="en">
+                {heading} <small>({members.length})</small>
+              </h3>
+              <ul>
+                {members.map((member) => (
+                  <Member
+                    key={member.effect_id}
+                    member={member}
+                    check={looks(member) ? (checks.get(member.effect_id) ?? "unchecked") : null}
+                  />
+                ))}
+              </ul>
+            </section>
+          )
+        );
+      })}
+      {plan.inherited.length > 0 && (
+        <p className="note" lang="en">
+          {counted(plan.inherited.length, "effect")} of the session that this is a fork of can be
+          taken back from there alone.
+        </p>
+      )}
+      {plan.missing.length > 0 && (
+        <div className="note warn" lang="en">
+          <p>
+            What was done elsewhere depends on it:{" "}
+            {plan.missing.map((one) => `${one.tool} ${one.what}`).join(", ")}. Both are taken back,
+            or neither.
+          </p>
+          <button type="button" className="button small" onClick={include}>
+            Take those back too
+          </button>
+        </div>
+      )}
+      {plan.cycle.length > 0 && (
+        <p className="note warn" lang="en">
+          Some of these would each have to go before the other, so no order is safe.
+        </p>
+      )}
+    </div>
+  );
+}
+
+/** Whether a look at the world says more of it than the log does. */
+function looks({ group }: RestMember): boolean {
+  return group !== "stays";
+}
+
+function known(checks: PlanState["checks"], { effect_id }: RestMember): boolean {
+  return (checks.get(effect_id) ?? "unchecked") !== "unchecked";
+}
+
+function Member({ member, check }: { member: RestMember; check: Check | null }) {
+  const { leaves } = member;
+  return (
+    <li>
+      <span>
+        <code>{member.tool}</code> <bdi>{member.what}</bdi>{" "}
+        {member.in_doubt && <StandingBadge standing="in_doubt" />}
+      </span>
+      {member.people.length > 0 && (
+        <small lang="en">
+          Touched: <bdi>{member.people.join(", ")}</bdi>
+        </small>
+      )}
+      {leaves && (
+        <span className="plan-leaves" dir="auto">
+          {leaves.what} {leaves.settles}
+        </span>
+      )}
+      {member.not_kept.length > 0 && (
+        <small lang="en">Not brought back: {member.not_kept.join(", ")}</small>
+      )}
+      {check !== null && (
+        <small className="plan-check" data-check={check} lang="en">
+          {CHECKS[check]}
+        </small>
+      )}
+    </li>
+  );
+}
