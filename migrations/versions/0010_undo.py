@@ -200,7 +200,8 @@ create table compensation_calls (
     round integer not null,
     session_id uuid not null,
     key text not null,
-    phase text not null check (phase in ('intent', 'applied', 'not_applied', 'unknown')),
+    phase text not null check (phase in
+        ('intent', 'applied', 'not_sent', 'deferred', 'not_applied', 'unknown')),
     attempts integer not null check (attempts >= 0),
     detail text not null default '',
     first_sent_at timestamptz not null,

@@ -241,6 +241,27 @@ class Settings(BaseSettings):
     tool_stop_grace: Seconds = 3.0
     """How long a stopped turn waits for the reply to a call that was sent."""
 
+    # -- undo
+
+    undo_plan_ttl: Seconds = 900.0
+    """How long a plan that was shown may be run."""
+    undo_reads: Positive = 16
+    """How often an undo may look at the things of each effect, on average."""
+    undo_timeout: Seconds = 600.0
+    """After how long an undo begins nothing more."""
+    undo_attempts: Positive = 4
+    """How often one undo may send one call, or try to read one thing."""
+    undo_effect_attempts: Positive = 12
+    """How often all undos together may send one call."""
+    undo_backoff: Seconds = 0.5
+    """How long an undo waits before it tries again; each time twice as long, up to
+    `undo_backoff_max`.
+    """
+    undo_backoff_max: Seconds = 20.0
+    """The longest that it waits."""
+    max_undo_effects: Positive = 1_000
+    """Effects, and turns, that one plan may name."""
+
     # -- a session's limits
 
     max_redo_depth: Positive = 1_000

@@ -28,6 +28,7 @@ from turnback.sessions.commands import Done
 from turnback.store.outbox import (
     ApprovalTold,
     HeadChanged,
+    OutOfStep,
     SessionChanged,
     Status,
     StepWritten,
@@ -92,7 +93,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 else base_step(told.record, before=told.before, after=told.after)
             )
             return {"type": "WsServerStepEvent", "step": written} | plus
-        case HeadChanged(head_id, _, redo_depth, redo_id, cause, by):
+        case HeadChanged(head_id, _, redo_depth, redo_id, cause, by, effects):
             return (
                 {
                     "type": "WsServerHeadChangeEvent",
@@ -101,7 +102,7 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                     "canRedo": redo_depth > 0,
                 }
                 | _only(v1, redoDepth=redo_depth, redoId=redo_id)
-                | _only(v1, cause=cause, by=by, effectsOutOfStep=[])
+                | _only(v1, cause=cause, by=by, effectsOutOfStep=out_of_step(effects))
                 | plus
             )
         case UndoTold(progress):
@@ -140,6 +141,11 @@ def _delta(delta: Delta) -> dict[str, Any]:
         "arguments": delta.arguments,
     }
     return frame | {"toolCall": call}
+
+
+def out_of_step(effects: Iterable[OutOfStep]) -> list[dict[str, Any]]:
+    """Effects that are not as the path to HEAD has them, as frames have them."""
+    return [{"effectId": one.effect_id, "standing": one.standing} for one in effects]
 
 
 def undo(progress: Progress) -> dict[str, Any]:
@@ -184,6 +190,7 @@ def snapshot(
     records: Mapping[str, Record],
     branches: list[dict[str, Any]],
     undos: Iterable[Progress] = (),
+    effects: Iterable[OutOfStep] = (),
     *,
     epoch: str,
     reset: bool,
@@ -212,7 +219,7 @@ def snapshot(
         "stepsCursor": view.path[0].id if view.older and view.path else view.older,
         "partial": None,
         "pendingAction": None if view.pending is None else _pending(view.pending),
-        "effectsOutOfStep": [],
+        "effectsOutOfStep": out_of_step(effects),
         "undos": [undo(progress) for progress in undos],
         "waitingFor": [_approval(approval) for approval in view.waiting_for],
     }
@@ -384,7 +391,8 @@ def ack_frame(request_id: str, done: Done) -> dict[str, Any]:
         "headId": done.head_id,
         "eventSeq": done.event_seq,
     }
-    return frame | ({"messageId": done.turn_id} if done.turn_id else {})
+    frame |= {"messageId": done.turn_id} if done.turn_id else {}
+    return frame | ({"undoId": done.undo_id} if done.undo_id else {})
 
 
 def _only(v1: bool, **members: Any) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class _Connection:
 
     async def _run(self) -> None:
         subscriber, revision = self._actor.join(
-            partial(encode.text, v1=self._v1), principal=self._principal
+            partial(encode.text, v1=self._v1), principal=self._principal, whole=self._v1
         )
         tasks: list[asyncio.Task[Any]] = []
         try:

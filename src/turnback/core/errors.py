@@ -12,10 +12,10 @@ what a program needs (never a secret, never bytes of another session).
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
         TooManyWaits, TooManyTickets, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
-        AttachmentInherited, NotDeleted
+        AttachmentInherited, NotDeleted, UndoInProgress, PlanChanged, PlanRequired, PlanRefused
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
-        NoSuchApproval, UnknownUndo, UnknownResidue, HistoryPurged, AttachmentNotFound,
+        NoSuchApproval, UnknownUndo, UnknownPlan, UnknownResidue, HistoryPurged, AttachmentNotFound,
         AttachmentGone, ThingNotFound
       Unauthenticated      the caller has not shown who they are, or no longer may be
       BadInput             the caller's words are wrong
@@ -239,6 +239,30 @@ class TooManyWaits(Refusal):
     retry_after = 1
 
 
+class UndoInProgress(Refusal):
+    """An undo of this session is under way; data: `undoId`."""
+
+    code = "undo_in_progress"
+
+
+class PlanChanged(Refusal):
+    """What the plan would do is not what it was, or it is too old; data: `planId`, `plan`: anew."""
+
+    code = "plan_changed"
+
+
+class PlanRequired(Refusal):
+    """What an undo would do needs a look first; data: `planId`, `plan`."""
+
+    code = "plan_required"
+
+
+class PlanRefused(Refusal):
+    """A plan that cannot be run: something depends on it, or itself; data: `missing`, `cycle`."""
+
+    code = "plan_refused"
+
+
 class AlreadyDecided(Refusal):
     """Somebody else has decided about the call, or it waits no more; data: `status`, `by`."""
 
@@ -345,6 +369,12 @@ class NoSuchApproval(NotFound):
     """No call of this id waits for a person, or did in the turn that is under way."""
 
     code = "unknown_approval"
+
+
+class UnknownPlan(NotFound):
+    """No such undo plan of this caller's in this session."""
+
+    code = "unknown_plan"
 
 
 class UnknownUndo(NotFound):

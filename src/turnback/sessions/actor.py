@@ -12,8 +12,8 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from time import perf_counter
+from dataclasses import dataclass, field, replace
+from time import perf_counter, time
 from typing import Any, TypeVar
 
 import structlog
@@ -37,6 +37,7 @@ from turnback.core.tree import (
     Step,
 )
 from turnback.core.workflow import Workflow
+from turnback.failpoints import hit
 from turnback.sessions.broadcast import (
     BEHIND,
     DELETED,
@@ -45,6 +46,7 @@ from turnback.sessions.broadcast import (
     Closed,
     Delta,
     Hub,
+    Reply,
     Subscriber,
     Told,
     Write,
@@ -60,7 +62,7 @@ from turnback.sessions.memory import Memory, Reading
 from turnback.sessions.planning import Check, Planner
 from turnback.sessions.plans import Plan, Resume
 from turnback.settings import Settings
-from turnback.store.dao import Dao, RequestTaken, TurnKeyTaken
+from turnback.store.dao import Dao, RequestTaken, TurnKeyTaken, UndoTaken
 from turnback.store.database import lost, unreachable
 from turnback.store.effects import Logged, OpenStep
 from turnback.store.ids import new_id
@@ -70,6 +72,7 @@ from turnback.store.rows import (
     SessionRow,
 )
 from turnback.telemetry import context, metrics
+from turnback.undo.runner import Step as UndoStep
 
 log = structlog.get_logger()
 
@@ -102,6 +105,27 @@ class Run:
     step_id: str = field(default_factory=new_id)
     text: str = ""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True, eq=False)
+class UndoRun:
+    """The run of an undo that this process carries: `fence` holds the session for it.
+
+    `leave` is set when this process is to send nothing more of it; `woken` when it need not wait,
+    because it is stopped or left. `since` is when it was claimed, by the loop's clock.
+    """
+
+    id: str
+    fence: int
+    since: float
+    leave: asyncio.Event = field(default_factory=asyncio.Event)
+    woken: asyncio.Event = field(default_factory=asyncio.Event)
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def lose(self) -> None:
+        """Send nothing more: it is another process's, or will be."""
+        self.leave.set()
+        self.woken.set()
 
 
 @dataclass(slots=True, eq=False)
@@ -145,6 +169,9 @@ class View:
 Starter = Callable[["Actor", Run], Awaitable[None]]
 """What carries a run to its end; given in, so that the actor does not know the agent."""
 
+UndoStarter = Callable[["Actor", UndoRun], Awaitable[None]]
+"""What carries the run of an undo to its end, or until it is another process's."""
+
 
 class Actor:
     """One live session. Made by `Actor.open`; its coroutines may be called from any task."""
@@ -158,7 +185,10 @@ class Actor:
         key: SessionKey,
         start: Starter,
         check: Check | None = None,
+        undo: UndoStarter | None = None,
     ) -> None:
+        self._undo = undo
+        self.undoing: UndoRun | None = None
         self.key = key
         self.project_id = service.project_id
         self.hub = Hub()
@@ -194,6 +224,7 @@ class Actor:
         session_id: str,
         start: Starter,
         check: Check | None = None,
+        undo: UndoStarter | None = None,
     ) -> Actor:
         """Load a session of this project, as the service.
 
@@ -203,7 +234,15 @@ class Actor:
         """
         service = service_of(project_id)
         key = await dao.key(service, session_id)
-        actor = cls(dao=dao, service=service, settings=settings, key=key, start=start, check=check)
+        actor = cls(
+            dao=dao,
+            service=service,
+            settings=settings,
+            key=key,
+            start=start,
+            check=check,
+            undo=undo,
+        )
         try:
             await actor.refresh()
         except BaseException:
@@ -291,15 +330,22 @@ class Actor:
                 await asyncio.sleep(pause)
                 pause = min(1.0, pause * 2)
 
-    def join(self, write: Write, *, principal: Principal) -> tuple[Subscriber, int]:
+    def join(
+        self, write: Write, *, principal: Principal, whole: bool = False
+    ) -> tuple[Subscriber, int]:
         """A subscriber whose frames `write` writes, told everything after the revision returned.
 
-        It is closed when `principal` may no longer read the session.
+        It is closed when `principal` may no longer read the session. `whole`: it takes every kind
+        of frame.
         """
         self.touch()
         settings = self._settings
         subscriber = Subscriber(
-            write, principal, frames=settings.ws_queue, size=settings.ws_queue_size
+            write,
+            principal,
+            frames=settings.ws_queue,
+            size=settings.ws_queue_size,
+            whole=whole,
         )
         self.hub.join(subscriber)
         return subscriber, self._told
@@ -357,6 +403,8 @@ class Actor:
         It has to be watched: its holder may die. A turn that waits for a person has none, unless it
         was stopped just when it began to wait.
         """
+        if self.memory.undo is not None:
+            return self.undoing is None
         waits = self.memory.tree.waits and self.memory.tree.state is State.GENERATING
         return self.run is None and self.busy and not waits
 
@@ -389,7 +437,9 @@ class Actor:
     @property
     def idle(self) -> bool:
         """Whether nobody would miss this actor in memory."""
-        return not (len(self.hub) or self.run or self._acting or self._queue.qsize())
+        return not (
+            len(self.hub) or self.run or self.undoing or self._acting or self._queue.qsize()
+        )
 
     def shut(self, closed: Closed) -> None:
         """Close every subscriber."""
@@ -487,7 +537,9 @@ class Actor:
                     self.run.stop.set()
                 if isinstance(plan, Plan):
                     if await self._write(plan, asked):
-                        return self.memory.done(plan.turn_id)
+                        done = self.memory.done(plan.turn_id)
+                        undo_id = None if plan.undo is None else plan.undo.run.id
+                        return replace(done, undo_id=undo_id, remains=plan.remains)
                 else:  # there is nothing to do, if memory is right
                     again = await self._answer_again(asked)
                     if again or not await self._behind():
@@ -505,7 +557,7 @@ class Actor:
                     raise
                 if isinstance(refusal, TurnbackError) and not await self._behind():
                     raise
-            except TurnKeyTaken:
+            except (TurnKeyTaken, UndoTaken):
                 pass
             self.doubt()
         raise Contended("The session is busy: it changed again and again meanwhile; try once more")
@@ -521,7 +573,8 @@ class Actor:
             raise RequestConflict(
                 f"`{asked.request_id}` was used for another command; take a new `requestId`"
             )
-        return Done(stored.answer["headId"], stored.event_seq, stored.answer.get("turnId"))
+        answer = stored.answer
+        return Done(answer["headId"], stored.event_seq, answer.get("turnId"), answer.get("undoId"))
 
     async def _end_run(self) -> None:
         """Stop the session's run, whichever process carries it, and wait for its end.
@@ -606,10 +659,69 @@ class Actor:
             except TurnbackError as error:
                 log.warning("run not ended yet", code=error.code)
 
+    # -- the run of an undo
+
+    async def write_undo(self, run: UndoRun, step: UndoStep) -> None:
+        """Make what a run has come to durable. Waits and raises as `append`."""
+        await self.patiently(lambda: self._enqueue(lambda: self._write_undo(run, step)))
+
+    async def _write_undo(self, run: UndoRun, step: UndoStep) -> None:
+        await self._fresh()
+        while True:
+            under_way = self.memory.undo
+            if self.undoing is not run or under_way is None or under_way.id != run.id:
+                raise FencedOff("This undo has been ended or taken over by another process")
+            plan = self._planner.undo_step(under_way, run.fence, step)
+            if await self._write(plan, Asked(Stop(), self._service)):
+                break
+            await self._reload()  # says whether the run is ours still
+            step = await self._planner.undoing.caught_up(step)
+        if self.memory.undo is None:
+            self._release_undo(run)
+
+    def lease_until(self, run: UndoRun) -> int:
+        """Until when nobody else takes a run of this process's, in ms since the epoch."""
+        last = max(run.since, self._dao.leases.beaten)
+        left = last + self._settings.lease_expiry - asyncio.get_running_loop().time()
+        return round((time() + left) * 1000)
+
+    def tell_plan(self, principal: Principal, frame: bytes) -> None:
+        """Tell what a look at the world found, to who asked for the plan and nobody else."""
+        self.hub.tell_one(principal, Reply(frame))
+
+    def _release_undo(self, run: UndoRun) -> None:
+        if self.undoing is run:
+            self.undoing = None
+        run.lose()
+        run.ended.set()
+
+    def _begin_undo(self, undo_id: str, fence: int, since: float) -> None:
+        self.memory.row = replace(self.memory.row, fence=fence)
+        self.undoing = run = UndoRun(undo_id, fence, since)
+        self._spawn(self._carry_undo(run), f"undo {undo_id}")
+
+    async def _carry_undo(self, run: UndoRun) -> None:
+        try:
+            if self._undo is not None:
+                hit("undo.committed")
+                await self._undo(self, run)
+        except TurnbackError as error:
+            log.warning("undo lost", code=error.code)
+        except Exception:
+            log.exception("undo failed")
+        finally:
+            unended = self.undoing is run
+            self._release_undo(run)
+        if unended:  # another process goes on with it soon; this one, if there is no other
+            with suppress(TurnbackError):
+                await self._dao.leases.give_up(self.key, fence=run.fence)
+            self.doubt()
+
     # -- one commit
 
     async def _write(self, plan: Plan, asked: Asked) -> bool:
         """Make a plan durable, follow it, tell it. False: its guard did not hold."""
+        began = asyncio.get_running_loop().time()
         commit = self._planner.commit(plan, asked)
         try:
             committed = await self._dao.commit(commit)
@@ -627,9 +739,17 @@ class Actor:
             self._tell(told)
         if plan.change is not None and plan.change.deleted:
             self._gone()
-        if plan.node_id is not None and plan.turn_id is not None:
-            self._begin(plan.turn_id, committed.fence, plan.resumes)
+        self._start_run(plan, committed.fence, began)
         return True
+
+    def _start_run(self, plan: Plan, fence: int, since: float) -> None:
+        """Carry what a plan that was made durable begins."""
+        if plan.node_id is None:
+            return
+        if plan.undo is not None:
+            self._begin_undo(plan.undo.run.id, fence, since)
+        elif plan.turn_id is not None:
+            self._begin(plan.turn_id, fence, plan.resumes)
 
     def _tell(self, told: Told) -> None:
         self._told = told.event_seq
@@ -650,8 +770,14 @@ class Actor:
             ):
                 return
             turn = self.memory.tree.running
-            is_open = await self.opened() is not None
-            plan = self._planner.recovery() if is_open else self._planner.interruption()
+            if self.memory.undo is not None:
+                if self.draining:
+                    return
+                plan = await self._planner.undo_takeover()
+            elif await self.opened() is not None:
+                plan = self._planner.recovery()
+            else:
+                plan = self._planner.interruption()
             if await self._write(plan, Asked(Stop(), self._service)):
                 metrics.TAKEOVERS.inc()
                 log.warning("run taken over", session=self.key.id, turn=turn)
@@ -678,6 +804,16 @@ class Actor:
             raise
         await self._adopt(reading)
         self._settled_doubts = doubts
+        undoing, under_way = self.undoing, self.memory.undo
+        if undoing is not None and (
+            under_way is None
+            or under_way.id != undoing.id
+            or self.memory.row.fence != undoing.fence
+        ):
+            self.undoing = None  # it has ended, or another process has it
+            undoing.lose()
+        elif undoing is not None and under_way is not None and under_way.stopped:
+            undoing.woken.set()
         run = self.run
         if run is not None and run.turn_id != self.memory.tree.running:
             self.run = None  # its last step is there, or another process has ended it
@@ -724,7 +860,7 @@ class Actor:
 
     async def _settle(self, plan: Plan, commit: Commit, error: DatabaseUnavailable) -> None:
         """Find out whether a commit whose answer was lost has been made; raise if not."""
-        since = self.memory.revision
+        since, began = self.memory.revision, asyncio.get_running_loop().time()
         self.away()
         for pause in SETTLE_PAUSES:
             await asyncio.sleep(pause)
@@ -743,8 +879,11 @@ class Actor:
                     reached=True,
                     in_doubt=False,
                 ) from error
-            running = self.memory.tree.running
-            if plan.node_id is not None and running is not None and running == plan.turn_id:
+            running, under_way = self.memory.tree.running, self.memory.undo
+            if plan.undo is not None:
+                if under_way is not None and under_way.id == plan.undo.run.id:
+                    self._start_run(plan, self.memory.row.fence, began)
+            elif plan.node_id is not None and running is not None and running == plan.turn_id:
                 self._begin(running, self.memory.row.fence, plan.resumes)
             return
         raise DatabaseUnavailable(

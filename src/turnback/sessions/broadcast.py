@@ -100,11 +100,14 @@ class Subscriber:
 
     While nothing waits, a frame goes to `direct`, where one is set: it sends the frame at once, or
     says that it cannot, and then the frame waits. `on_overflow` is called when the reader is found
-    to be slow.
+    to be slow. `whole`: it is told every kind of frame.
     """
 
-    def __init__(self, write: Write, principal: Principal, *, frames: int, size: int) -> None:
+    def __init__(
+        self, write: Write, principal: Principal, *, frames: int, size: int, whole: bool = False
+    ) -> None:
         self.principal = principal
+        self.whole = whole
         self._write = write
         self._max_frames = frames
         self._max_size = size
@@ -196,6 +199,14 @@ class Hub:
             subscriber.put(message)
             if subscriber.closed:
                 self._subscribers.discard(subscriber)
+
+    def tell_one(self, principal: Principal, reply: Reply) -> None:
+        """Queue a frame for those who read as this principal and speak our protocol in full."""
+        for subscriber in tuple(self._subscribers):
+            if subscriber.principal == principal and subscriber.whole:
+                subscriber.put(reply)
+                if subscriber.closed:
+                    self._subscribers.discard(subscriber)
 
     def end(self, closed: Closed) -> None:
         """Tell everyone, and whoever joins later, that this is the end. The first one stands."""

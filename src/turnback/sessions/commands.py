@@ -53,12 +53,15 @@ class RevertTurn:
     """HEAD to before a turn.
 
     `confirm`: though another person's edits are taken back. `keep_edits`: people's edits are made
-    again there, as one.
+    again there, as one. `undo`: what was done outside since then is undone too, by the plan
+    `plan_id`; without one, only if nobody needs to look at it first.
     """
 
     turn_id: str
     confirm: bool = False
     keep_edits: bool = False
+    undo: bool = False
+    plan_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,15 @@ class RevertStep:
     step_id: str
     confirm: bool = False
     keep_edits: bool = False
+    undo: bool = False
+    plan_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """Undo what was done outside as this plan has it; HEAD stays."""
+
+    plan_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +163,7 @@ Command = (
     | Expire
     | RevertTurn
     | RevertStep
+    | Undo
     | Redo
     | Checkout
     | EditWorkflow
@@ -177,6 +190,7 @@ def right_of(command: Command) -> Right:
             | Expire()
             | RevertTurn()
             | RevertStep()
+            | Undo()
             | Redo()
             | Checkout()
             | EditWorkflow()
@@ -207,8 +221,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """HEAD and the last `eventSeq` after a command, and the turn it began, if it began one."""
+    """HEAD and the last `eventSeq` after a command; the turn and the undo it began, if it did.
+
+    `remains` names the tools whose effects outside a revert has left in force.
+    """
 
     head_id: str
     event_seq: int
     turn_id: str | None = None
+    undo_id: str | None = None
+    remains: tuple[str, ...] = ()

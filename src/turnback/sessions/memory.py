@@ -22,6 +22,7 @@ from turnback.core.errors import HistoryMissing, HistoryPurged, SnapshotMissing
 from turnback.core.pending import PendingAction
 from turnback.core.principal import Principal
 from turnback.core.tree import Limits, Role, Step, Tree
+from turnback.core.undo.rows import RunStatus
 from turnback.core.workflow import Workflow
 from turnback.sessions import payloads
 from turnback.sessions.broadcast import Told
@@ -29,7 +30,15 @@ from turnback.sessions.commands import Done
 from turnback.settings import Settings
 from turnback.store.dao import Dao, Stored
 from turnback.store.outbox import HeadChanged, StepWritten
-from turnback.store.rows import Commit, Record, SessionChange, SessionKey, SessionRow
+from turnback.store.rows import (
+    Commit,
+    Record,
+    SessionChange,
+    SessionKey,
+    SessionRow,
+    UnderWay,
+    UndoWrite,
+)
 
 HISTORY_BLOCK = 100  # steps read at once for the model
 REPLAYED_AT_ONCE = 100  # events read at once: each may carry a whole workflow
@@ -52,7 +61,8 @@ class Memory:
     """One session's tree, row and workflow at HEAD, as of `revision`.
 
     `workflow` is None where the one at HEAD is damaged: the session can still be read and reverted.
-    `approvals` are those of the open step's calls, decided or not.
+    `approvals` are those of the open step's calls, decided or not; `undo` is the run of an undo
+    that has not ended.
     """
 
     tree: Tree
@@ -67,8 +77,9 @@ class Memory:
         self.workflow = None
         self.revision = -1
         self.approvals: tuple[Approval, ...] = ()
+        self.undo: UnderWay | None = None
         self._sound = False  # whether the tree is what was stored at `revision`
-        self._dao = dao
+        self.dao = dao
         self._service = service
         self._settings = settings
         self._cache: OrderedDict[str, Workflow] = OrderedDict()
@@ -82,7 +93,7 @@ class Memory:
         Raises `SessionNotFound`, `DatabaseUnavailable`.
         """
         since = self.revision if self._sound else None
-        stored = await self._dao.load(self._service, self.key.id, since=since)
+        stored = await self.dao.load(self._service, self.key.id, since=since)
         try:
             workflow = await self.workflow_of(stored.row.workflow_hash)
         except SnapshotMissing:
@@ -118,6 +129,7 @@ class Memory:
             )
         self.row, self.workflow = row, reading.workflow
         self.approvals = tuple(stored.approvals)
+        self.undo = stored.undo
         self.revision = row.revision
         self._sound = True
 
@@ -147,6 +159,8 @@ class Memory:
             approval.tool_call_id: approval for approval in (*self.approvals, *commit.approvals)
         }
         self.approvals = () if commit.closes else tuple(asked.values())
+        if commit.undo is not None:
+            self.undo = _under_way(commit.undo, self.undo)
         if commit.change is not None:
             self.row = _changed(self.row, commit.change, commit.now)
         told = []
@@ -167,7 +181,7 @@ class Memory:
         """Drop events beyond the newest `events_kept` and older than `events_kept_days`."""
         keep = self._settings.events_kept
         if self._trimmed is None or self.revision - self._trimmed > keep // 10:
-            floor = await self._dao.trim(self.key, keep=keep, days=self._settings.events_kept_days)
+            floor = await self.dao.trim(self.key, keep=keep, days=self._settings.events_kept_days)
             self.row = replace(self.row, events_floor=floor)
             self._trimmed = self.revision
 
@@ -216,13 +230,13 @@ class Memory:
         if (held := self._cache.get(hash_)) is not None:
             self._cache.move_to_end(hash_)
             return held
-        return self._hold(await self._dao.workflow(self._service, self.key, hash_))
+        return self._hold(await self.dao.workflow(self._service, self.key, hash_))
 
     async def workflows_of(self, hashes: Iterable[str]) -> dict[str, Workflow]:
         """Workflows of this session by their content addresses. Raises `SnapshotMissing`."""
         wanted = set(hashes)
         found = {hash_: held for hash_ in wanted if (held := self._cache.get(hash_)) is not None}
-        found |= await self._dao.workflows(self._service, self.key, wanted - found.keys())
+        found |= await self.dao.workflows(self._service, self.key, wanted - found.keys())
         for hash_ in wanted - found.keys():
             found[hash_] = await self.workflow_of(hash_)  # says what is the matter with it
         return found
@@ -230,7 +244,7 @@ class Memory:
     async def records(self, steps: Sequence[Step]) -> list[Record]:
         """The records of these steps, in this order."""
         ids = [step.id for step in steps]
-        return await self._dao.records(self._service, self.key, ids)
+        return await self.dao.records(self._service, self.key, ids)
 
     async def attached(self, principal: Principal, ids: Sequence[str]) -> list[Attachment]:
         """The files of these ids, which must be ready and the session's to read.
@@ -239,11 +253,11 @@ class Memory:
         """
         if not ids:
             return []
-        return [row.said for row in await self._dao.attachments.ready(principal, self.key, ids)]
+        return [row.said for row in await self.dao.attachments.ready(principal, self.key, ids)]
 
     async def pending(self) -> PendingAction | None:
         """The pending action as the database has it now. Raises `SessionNotFound`."""
-        return (await self._dao.session(self._service, self.key.id)).pending
+        return (await self.dao.session(self._service, self.key.id)).pending
 
     async def history(
         self, *, max_tokens: int, max_turns: int, takes_images: bool = False
@@ -256,7 +270,7 @@ class Memory:
         """
         newest = await self._newest_steps(max_tokens, max_turns, takes_images)
         wanted = [f.attachment.id for s in newest for f in s.files if f.telling is not Telling.NAME]
-        contents = await self._dao.attachments.contents(self._service, self.key, wanted)
+        contents = await self.dao.attachments.contents(self._service, self.key, wanted)
         return [replace(s, files=with_contents(s.files, contents)) for s in reversed(newest)]
 
     async def _newest_steps(
@@ -266,7 +280,7 @@ class Memory:
         newest: list[PastStep] = []
         room, turns = earlier_tokens(max_tokens), max_turns
         while steps := list(islice(path, HISTORY_BLOCK)):
-            records = await self._dao.records(self._service, self.key, [s.id for s in steps])
+            records = await self.dao.records(self._service, self.key, [s.id for s in steps])
             for record in records:
                 files = chosen(
                     payloads.attachments_of(record),
@@ -301,12 +315,12 @@ class Memory:
                 return
 
     async def _replayed(self, *, since: int, until: int) -> list[Told]:
-        events = await self._dao.events(self._service, self.key, since=since, until=until)
+        events = await self.dao.events(self._service, self.key, since=since, until=until)
         ids = [notice.step_id for _, notice in events if isinstance(notice, StepWritten)]
-        records = {r.step.id: r for r in await self._dao.records(self._service, self.key, ids)}
+        records = {r.step.id: r for r in await self.dao.records(self._service, self.key, ids)}
         hashes = {notice.workflow for _, notice in events if isinstance(notice, HeadChanged)}
         hashes |= {h for r in records.values() for h in (r.step.before, r.step.after)}
-        found = await self._dao.workflows(self._service, self.key, hashes)
+        found = await self.dao.workflows(self._service, self.key, hashes)
         told = []
         for event_seq, notice in events:
             item = Told(event_seq, notice)
@@ -325,6 +339,14 @@ class Memory:
         while len(self._cache) > self._settings.snapshot_cache:
             self._cache.popitem(last=False)
         return held
+
+
+def _under_way(write: UndoWrite, before: UnderWay | None) -> UnderWay | None:
+    run = write.run
+    if run.status is RunStatus.ENDED:
+        return None
+    stopped = run.stopped or (before is not None and before.stopped)
+    return UnderWay(run.id, run.plan_id, write.revision, stopped)
 
 
 def _changed(row: SessionRow, change: SessionChange, now: datetime) -> SessionRow:

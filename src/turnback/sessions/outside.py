@@ -13,7 +13,7 @@ from turnback.agent.steps import ERROR, ToolCall, ToolResult
 from turnback.core.approvals import Approval
 from turnback.core.contracts import version
 from turnback.core.contracts.model import Contract, parse
-from turnback.core.effects import CallState, Json
+from turnback.core.effects import CallState, Effect, Json
 from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts
 from turnback.store.effects import Logged
@@ -77,10 +77,27 @@ class OutsideTools:
             effect = one.effect
             connection = self._catalog.connections.get(effect.connection)
             if effect.state in (CallState.INTENT, CallState.IN_DOUBT) and connection is not None:
-                contract = await self._contract(effect.contract)
+                _, contract = await self.of(effect)
                 effect = await settle(self.calls.settling, connection, contract, one, place)
             known[effect.tool_call_id] = told_of(effect, most)
         return known
+
+    async def of(self, effect: Effect) -> tuple[Connection | None, Contract]:
+        """The connection that a call was made on, and its contract as it was then.
+
+        No connection: it is not configured any more. Raises `DatabaseUnavailable`.
+        """
+        connection = self._catalog.connections.get(effect.connection)
+        return connection, await self._contract(effect.contract)
+
+    def contract(self, connection: str, tool: str) -> Contract:
+        """What a tool declares now; nothing where it is not there."""
+        known = self._catalog.registry.get(connection, tool)
+        return Contract() if known is None else known.contract
+
+    async def refresh(self) -> None:
+        """List anew what connections may offer otherwise."""
+        await self._catalog.refresh()
 
     async def _contract(self, hash_: str | None) -> Contract:
         """The contract that a call was made under; one that says nothing where there was none."""

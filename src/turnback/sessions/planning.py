@@ -24,16 +24,18 @@ from turnback.core.errors import (
     NoSuchApproval,
     TooLarge,
 )
+from turnback.core.lineage import Position
 from turnback.core.pending import ActionClaim, PendingAction, PendingState
 from turnback.core.principal import GRANTABLE, Principal, Right, named
 from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
     EndReason,
+    HeadMoved,
     NewIds,
     State,
 )
 from turnback.core.values import counted
-from turnback.sessions import payloads
+from turnback.sessions import payloads, standing
 from turnback.sessions.commands import (
     Approve,
     Asked,
@@ -52,11 +54,13 @@ from turnback.sessions.commands import (
     RevertTurn,
     Share,
     Stop,
+    Undo,
 )
 from turnback.sessions.editing import edited, put
 from turnback.sessions.memory import Memory
 from turnback.sessions.moving import moved, reverted
 from turnback.sessions.plans import Plan, Resume, commit_of, now_ms
+from turnback.sessions.undoing import Begun, UndoPlanning
 from turnback.settings import Settings
 from turnback.store.ids import new_id
 from turnback.store.outbox import ApprovalTold, Notice, SessionChanged, Status
@@ -69,11 +73,21 @@ from turnback.store.rows import (
     Idle,
     SessionChange,
     Takeover,
+    UnderWay,
+    Undoing,
+    UndoWrite,
     Waiting,
 )
+from turnback.undo.runner import Step as UndoStep
 
 INTERRUPTED = "Interrupted: the run was cut off before it had ended."
 
+
+_UNDOES = (RevertTurn, RevertStep, Undo)
+_NOT_WHILE_UNDOING = (
+    Prompt, EditWorkflow, PutWorkflow, RevertTurn, RevertStep, Undo, Redo, Checkout, Delete
+)  # fmt: skip
+"""What is refused while an undo is under way; reading, forking and stopping are not."""
 
 Check = Callable[[Approval, Mapping[str, Any]], None]
 """Raises `InvalidArguments` where what waits cannot be called with these arguments."""
@@ -90,6 +104,7 @@ class Planner:
     ) -> None:
         self._check = check
         self._memory = memory
+        self.undoing = UndoPlanning(memory, settings)
         self._settings = settings
         self._node_id = node_id
 
@@ -98,6 +113,30 @@ class Planner:
 
         While `draining` no run is begun.
         """
+        plan_id = asked.command.plan_id if isinstance(asked.command, _UNDOES) else None
+        if plan_id is not None and (undo_id := await self.undoing.joined(plan_id)) is not None:
+            return Done(self._memory.tree.head.step_id, self._memory.revision, undo_id=undo_id)
+        if isinstance(asked.command, _NOT_WHILE_UNDOING):
+            self.undoing.refuse_while_under_way()
+        plan = await self._plan(asked, draining=draining)
+        if not isinstance(plan, Plan):
+            return plan
+        move = next((e for e in reversed(plan.events) if isinstance(e, HeadMoved)), None)
+        return plan if move is None else await self._moved(plan, move.to)
+
+    async def _moved(self, plan: Plan, to: Position) -> Plan:
+        """With what is out of step with the new HEAD."""
+        memory = self._memory
+        tree, stands = memory.tree, await memory.dao.effects.stands(memory.key)
+        return replace(
+            plan,
+            out_of_step=standing.out_of_step(tree, stands, head=to),
+            remains=()
+            if plan.undo is not None
+            else standing.remaining(tree, stands, head=tree.head, after=to),
+        )
+
+    async def _plan(self, asked: Asked, *, draining: bool) -> Plan | Done | None:
         command, tree = asked.command, self._memory.tree
         if isinstance(command, Prompt) and command.turn_key in tree.turn_keys:
             turn_id = tree.turn_keys[command.turn_key or ""]
@@ -112,13 +151,22 @@ class Planner:
             case Prompt():
                 return await self._prompt(command, asked.principal, ids, draining=draining)
             case Stop():
-                return self._stop(by)
+                stopped = await self.undoing.stopping()
+                return self._stop(by) if stopped is None else self._begun(stopped)
             case Approve():
                 return self._decide(command, by, draining=draining)
             case Expire(before):
                 return self._expire(before, draining=draining)
             case RevertTurn() | RevertStep():
-                return await reverted(self._memory, self._settings, command, ids, by)
+                plan = await reverted(self._memory, self._settings, command, ids, by)
+                if not command.undo:
+                    return plan
+                return await self._undoing(plan, command, by, draining=draining)
+            case Undo(plan_id):
+                if tree.state is not State.AVAILABLE:
+                    raise Busy("Cannot undo while the agent is busy", state=tree.state.value)
+                begun = await self.undoing.beginning(plan_id, by=by)
+                return None if begun is None else self._runs(self._begun(begun), draining=draining)
             case Redo(all_):
                 return await moved(self._memory, tree.redo(all_=all_))
             case Checkout(step_id):
@@ -143,6 +191,51 @@ class Planner:
                 )
             case _:
                 assert_never(command)
+
+    # -- undo
+
+    async def _undoing(
+        self, plan: Plan, command: RevertTurn | RevertStep, by: str, *, draining: bool
+    ) -> Plan:
+        """A revert's plan, and with it the undo of what was done outside since then."""
+        tree = self._memory.tree
+        first = (
+            tree.turn_on_path(command.turn_id)
+            if isinstance(command, RevertTurn)
+            else tree.step_on_path(command.step_id)
+        )
+        begun = await self.undoing.beginning_with(first, command.plan_id, by=by)
+        if begun is None:
+            return plan
+        return self._runs(replace(plan, undo=begun.write, told=begun.told), draining=draining)
+
+    def _begun(self, begun: Begun) -> Plan:
+        return Plan(guard=Idle(self._memory.revision), undo=begun.write, told=begun.told)
+
+    def _runs(self, plan: Plan, *, draining: bool = False) -> Plan:
+        """The plan, with this process carrying the undo's run from then on."""
+        if draining:
+            raise Draining("The server is going down and starts no undo; try again in a moment")
+        return replace(plan, guard=Idle(self._memory.revision, claims=True), node_id=self._node_id)
+
+    async def undo_takeover(self) -> Plan:
+        """The run of an undo whose holder is gone, carried on by this process."""
+        return self._runs(self._begun(await self.undoing.taking_over()))
+
+    def undo_step(self, undo: UnderWay, fence: int, step: UndoStep) -> Plan:
+        """What the run of an undo that holds `fence` has come to."""
+        revision = undo.revision + 1
+        return Plan(
+            guard=Undoing(self._memory.revision, fence),
+            undo=UndoWrite(
+                run=step.run,
+                revision=revision,
+                changes=step.changes,
+                residues=step.residues,
+                secret=step.secret,
+            ),
+            told=replace(step.told, revision=revision),
+        )
 
     async def _prompt(
         self, command: Prompt, principal: Principal, ids: NewIds, *, draining: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,12 +19,20 @@ from turnback.core.tree import (
     StateChanged,
     StepAppended,
 )
+from turnback.core.undo.progress import Progress
 from turnback.core.workflow import Workflow
 from turnback.sessions.commands import Asked
 from turnback.sessions.memory import Memory
 from turnback.store.ids import new_id
-from turnback.store.outbox import HeadChanged, Notice, Status, StepWritten
-from turnback.store.rows import Commit, Guard, Request, SessionChange
+from turnback.store.outbox import (
+    HeadChanged,
+    Notice,
+    OutOfStep,
+    Status,
+    StepWritten,
+    UndoTold,
+)
+from turnback.store.rows import Commit, Guard, Request, SessionChange, UndoWrite
 
 
 class Resume(StrEnum):
@@ -46,7 +53,10 @@ class Plan:
 
     `after` is the workflow that it leads to, by way of `via` where HEAD moves twice. With `node_id`
     it begins a run of the turn `turn_id`, at the open step where it `resumes`. `closes`: its step
-    is the open one. `approvals` are asked for, or decided.
+    is the open one. `approvals` are asked for, or decided. `undo` is written of an undo's run, and
+    `told` what is told of it; with `node_id` this process carries that run. `out_of_step` are the
+    effects that are not as the path to the new HEAD has them, `remains` the tools of those that a
+    revert leaves in force.
     """
 
     guard: Guard
@@ -63,6 +73,10 @@ class Plan:
     resumes: Resume | None = None
     closes: bool = False
     approvals: tuple[Approval, ...] = ()
+    undo: UndoWrite | None = None
+    told: Progress | None = None
+    out_of_step: tuple[OutOfStep, ...] = ()
+    remains: tuple[str, ...] = ()
 
 
 def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) -> Commit:
@@ -79,6 +93,8 @@ def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) 
         elif isinstance(head, HeadMoved):
             head_id = head.to.step_id
         answer = {"headId": head_id} | ({"turnId": plan.turn_id} if plan.turn_id else {})
+        if plan.undo is not None:
+            answer["undoId"] = plan.undo.run.id
         request = Request(asked.request_id, asked.fingerprint, orjson.dumps(answer).decode())
     return Commit(
         id=written or new_id(),
@@ -88,7 +104,7 @@ def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) 
         guard=plan.guard,
         events=plan.events,
         notices=plan.notices
-        + _notices(plan.events, asked.principal.id, memory.tree.redo_stack, max_redo_depth),
+        + _notices(plan, asked.principal.id, memory.tree.redo_stack, max_redo_depth),
         payload=plan.payload,
         blobs=plan.blobs,
         request=request,
@@ -97,15 +113,14 @@ def commit_of(plan: Plan, asked: Asked, memory: Memory, *, max_redo_depth: int) 
         attachments=plan.attachments,
         closes=plan.closes,
         approvals=plan.approvals,
+        undo=plan.undo,
     )
 
 
-def _notices(
-    events: Iterable[Event], by: str, stack: list[Position], max_redo_depth: int
-) -> tuple[Notice, ...]:
-    """What is told of events, in their order (protocol.md, order)."""
+def _notices(plan: Plan, by: str, stack: list[Position], max_redo_depth: int) -> tuple[Notice, ...]:
+    """What is told of a plan's events, in their order (protocol.md, order), then of its undo."""
     notices: list[Notice] = []
-    for event in events:
+    for event in plan.events:
         match event:
             case RedoPushed(position):
                 stack = [*stack, position][-max_redo_depth:]
@@ -119,9 +134,15 @@ def _notices(
                 notices.append(StepWritten(step.id))
             case HeadMoved(to, workflow, cause):
                 redo_id = stack[-1].step_id if stack else None
-                notices.append(HeadChanged(to.step_id, workflow, len(stack), redo_id, cause, by))
+                notices.append(
+                    HeadChanged(
+                        to.step_id, workflow, len(stack), redo_id, cause, by, plan.out_of_step
+                    )
+                )
             case _:
                 pass  # bookkeeping that no client is told of
+    if plan.told is not None:
+        notices.append(UndoTold(plan.told))
     return tuple(notices)
 
 

@@ -34,6 +34,7 @@ from turnback.sessions.commands import Asked, Expire
 from turnback.sessions.outside import OutsideTools
 from turnback.sessions.plans import now_ms
 from turnback.sessions.runner import Runner
+from turnback.sessions.undo_carrier import UndoCarrier
 from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import unreachable
@@ -71,6 +72,7 @@ class Sessions:
         self._models: OrderedDict[str, ChatModel] = OrderedDict()
         self.outside = None if catalog is None else _outside(dao, settings, catalog)
         self._runner = Runner(settings, self.model, self.outside)
+        self._undoer = None if self.outside is None else UndoCarrier(dao, settings, self.outside)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
         self._loading = 0
@@ -207,6 +209,15 @@ class Sessions:
             await asyncio.wait(ends, timeout=5)
             for end in ends:
                 end.cancel()
+        undos = [actor.undoing for actor in self._actors.values() if actor.undoing is not None]
+        for undo in undos:
+            undo.lose()  # another process goes on with it, or the next one here
+        if undos:
+            left = deadline - asyncio.get_running_loop().time()
+            ends = [asyncio.create_task(undo.ended.wait()) for undo in undos]
+            await asyncio.wait(ends, timeout=max(self.settings.tool_stop_grace, left))
+            for end in ends:
+                end.cancel()
         for actor in self._actors.values():
             actor.shut(DRAINING)
 
@@ -240,6 +251,7 @@ class Sessions:
                 session_id=session_id,
                 start=self._runner,
                 check=None if self.outside is None else self.outside.check,
+                undo=self._undoer,
             )
         finally:
             self._loading -= 1
@@ -293,7 +305,7 @@ class Sessions:
             log.warning("session not read again", session=session_id, code=error.code)
 
     def _held(self) -> list[SessionKey]:
-        return [actor.key for actor in self._actors.values() if actor.run is not None]
+        return [actor.key for actor in self._actors.values() if actor.run or actor.undoing]
 
     def _heard(self, ids: frozenset[str]) -> None:
         """Another process has written to these sessions; or rights have changed, here or there."""
@@ -408,6 +420,7 @@ class Sessions:
         ttl = timedelta(seconds=max(settings.request_ttl, settings.idempotency_ttl))
         await self.dao.forget_requests(before=datetime.now(UTC) - ttl)
         await self.dao.identities.forget()
+        await self.dao.undo_plans.forget()
         await self.dao.keys.forget(older_than=settings.idempotency_ttl)
         for actor in tuple(self._actors.values()):
             await actor.memory.trim()

@@ -30,7 +30,8 @@ from turnback.core.tree import (
     TurnStatus,
     TurnWaits,
 )
-from turnback.store import approvals, pending
+from turnback.core.undo.rows import RunStatus
+from turnback.store import approvals, pending, undo_commit
 from turnback.store.folding import fold
 from turnback.store.outbox import StepWritten, to_row
 from turnback.store.packing import pack
@@ -44,8 +45,10 @@ from turnback.store.rows import (
     Request,
     SessionChange,
     Takeover,
+    Undoing,
     Waiting,
 )
+from turnback.store.sealing import Sealer
 from turnback.telemetry.metrics import CommitKind
 
 
@@ -54,7 +57,7 @@ def step_key(step_id: str) -> str | None:
     return None if step_id == ROOT_ID else step_id
 
 
-class _Statement:
+class Statement:
     """SQL text and its arguments, written side by side. An argument is there when it is named."""
 
     def __init__(self, commit: Commit) -> None:
@@ -92,13 +95,19 @@ class _Statement:
         return self._once("now", self.commit.now, "timestamptz")
 
     @property
+    def node(self) -> str:
+        return self._once("node", self.commit.node_id, "uuid")
+
+    @property
     def who(self) -> str:
         return self._once("who", self.commit.principal, "text")
 
 
-def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
+def build(
+    commit: Commit, *, max_redo_depth: int, sealer: Sealer | None = None
+) -> tuple[str, list[Any]]:
     """The statement of `commit` and its arguments; its row is `(revision, state, fence)`."""
-    s = _Statement(commit)
+    s = Statement(commit)
     s.sets += [f"revision = revision + {len(commit.notices)}", f"updated_at = {s.now}"]
     for event in commit.events:
         match event:
@@ -143,7 +152,11 @@ def build(commit: Commit, *, max_redo_depth: int) -> tuple[str, list[Any]]:
     if commit.request is not None:
         _request(s, commit.request)
     if commit.node_id is not None:
-        _lease(s, commit.node_id)
+        _lease(s)
+    if commit.undo is not None:
+        undo_commit.add(s, commit.undo, sealer or Sealer(None))
+        if commit.undo.run.status is RunStatus.ENDED:
+            _release(s)
     if commit.closes:
         _close(s)
     for nth, approval in enumerate(commit.approvals):
@@ -181,10 +194,20 @@ def kind(commit: Commit) -> CommitKind:
     return found
 
 
-def _guard(s: _Statement, commit: Commit) -> str:
+def _guard(s: Statement, commit: Commit) -> str:
+    more = "" if commit.undo is None else undo_commit.guard(s, commit.undo)
+    return _guarded(s, commit) + more
+
+
+def _guarded(s: Statement, commit: Commit) -> str:
     match commit.guard:
         case Idle(revision, _):
             return f" and revision = {s.arg(revision, 'bigint')} and state = 'AVAILABLE'"
+        case Undoing(revision, fence):
+            return (
+                f" and revision = {s.arg(revision, 'bigint')} and fence = {s.arg(fence, 'bigint')}"
+                " and state = 'AVAILABLE'"
+            )
         case Holder(fence, head_step) | Takeover(fence, head_step):
             return (
                 f" and fence = {s.arg(fence, 'bigint')} and head_step = {s.arg(head_step, 'uuid')}"
@@ -200,7 +223,7 @@ def _guard(s: _Statement, commit: Commit) -> str:
             assert_never(commit.guard)
 
 
-def _head(s: _Statement, head: Position, workflow: str) -> None:
+def _head(s: Statement, head: Position, workflow: str) -> None:
     s.sets += [
         f"head_branch = {s.arg(head.branch_id, 'uuid')}",
         f"head_seq = {s.arg(head.seq, 'integer')}",
@@ -209,7 +232,7 @@ def _head(s: _Statement, head: Position, workflow: str) -> None:
     ]
 
 
-def _change(s: _Statement, change: SessionChange) -> None:
+def _change(s: Statement, change: SessionChange) -> None:
     if change.name is not None:
         s.sets.append(f"name = {s.arg(change.name, 'text')}")
     if change.archived is not None:
@@ -235,7 +258,7 @@ def _change(s: _Statement, change: SessionChange) -> None:
         s.sets.append(f"deleted_at = {s.now}")
 
 
-def _grant(s: _Statement, grant: Grant) -> None:
+def _grant(s: Statement, grant: Grant) -> None:
     to = s.arg(grant.principal_id, "text")
     if not grant.rights:
         s.add(
@@ -255,7 +278,7 @@ def _grant(s: _Statement, grant: Grant) -> None:
     )
 
 
-def _branch(s: _Statement, branch: Branch) -> None:
+def _branch(s: Statement, branch: Branch) -> None:
     values = s.row(
         (branch.id, "uuid"),
         (branch.cutoff.branch_id, "uuid"),
@@ -274,7 +297,7 @@ def _branch(s: _Statement, branch: Branch) -> None:
     )
 
 
-def _turn(s: _Statement, turn: Turn) -> None:
+def _turn(s: Statement, turn: Turn) -> None:
     values = s.row(
         (turn.id, "uuid"),
         (turn.key, "text"),
@@ -295,7 +318,7 @@ def _turn(s: _Statement, turn: Turn) -> None:
     )
 
 
-def _end(s: _Statement, turn_id: str, status: TurnStatus) -> None:
+def _end(s: Statement, turn_id: str, status: TurnStatus) -> None:
     s.add(
         "ended",
         f"update turns set status = {s.arg(status, 'text')}, sealed_at = {s.now}, "
@@ -305,7 +328,7 @@ def _end(s: _Statement, turn_id: str, status: TurnStatus) -> None:
     _release(s)
 
 
-def _status(s: _Statement, turn_id: str, status: TurnStatus) -> None:
+def _status(s: Statement, turn_id: str, status: TurnStatus) -> None:
     s.add(
         "turned",
         f"update turns set status = {s.arg(status, 'text')} from s "
@@ -313,7 +336,7 @@ def _status(s: _Statement, turn_id: str, status: TurnStatus) -> None:
     )
 
 
-def _close(s: _Statement) -> None:
+def _close(s: Statement) -> None:
     s.add(
         "closed",
         f"delete from open_steps using s where open_steps.root_id = {s.root} "
@@ -321,7 +344,7 @@ def _close(s: _Statement) -> None:
     )
 
 
-def _approve(s: _Statement, nth: int, approval: Approval) -> None:
+def _approve(s: Statement, nth: int, approval: Approval) -> None:
     values = s.row(*approvals.to_values(approval))
     decided = "null" if approval.status is ApprovalStatus.WAITING else s.now
     columns = f"{approvals.APPROVAL}, decided_at"
@@ -335,7 +358,7 @@ def _approve(s: _Statement, nth: int, approval: Approval) -> None:
     )
 
 
-def _release(s: _Statement) -> None:
+def _release(s: Statement) -> None:
     s.add(
         "released",
         f"delete from run_leases using s where run_leases.root_id = {s.root} "
@@ -343,7 +366,7 @@ def _release(s: _Statement) -> None:
     )
 
 
-def _record(s: _Statement, step: Step) -> None:
+def _record(s: Statement, step: Step) -> None:
     told_after = len(s.commit.notices) - 1 - s.commit.notices.index(StepWritten(step.id))
     assert s.commit.payload is not None, "a step says something"
     payload, folded = fold(step.role, s.commit.payload)
@@ -378,7 +401,7 @@ def _record(s: _Statement, step: Step) -> None:
         )
 
 
-def _push(s: _Statement, position: Position, max_redo_depth: int) -> None:
+def _push(s: Statement, position: Position, max_redo_depth: int) -> None:
     depth = s.arg(max_redo_depth, "integer")
     s.sets += ["redo_top = redo_top + 1", f"redo_depth = least(redo_depth + 1, {depth})"]
     values = s.row(
@@ -395,7 +418,7 @@ def _push(s: _Statement, position: Position, max_redo_depth: int) -> None:
     )
 
 
-def _events(s: _Statement) -> None:
+def _events(s: Statement) -> None:
     rows = [to_row(notice, s.commit.id) for notice in s.commit.notices]
     types = s.arg([type_ for type_, _ in rows], "text[]")
     data = s.arg([orjson.dumps(data).decode() for _, data in rows], "text[]")
@@ -409,7 +432,7 @@ def _events(s: _Statement) -> None:
     )
 
 
-def _blobs(s: _Statement) -> None:
+def _blobs(s: Statement) -> None:
     hashes = s.arg([bytes.fromhex(hash_) for hash_ in s.commit.blobs], "bytea[]")
     data = s.arg([pack(blob) for blob in s.commit.blobs.values()], "bytea[]")
     s.add(
@@ -419,7 +442,7 @@ def _blobs(s: _Statement) -> None:
     )
 
 
-def _request(s: _Statement, request: Request) -> None:
+def _request(s: Statement, request: Request) -> None:
     values = s.row((request.id, "text"), (request.fingerprint, "bytea"), (request.answer, "json"))
     s.add(
         "answered",
@@ -429,11 +452,11 @@ def _request(s: _Statement, request: Request) -> None:
     )
 
 
-def _lease(s: _Statement, node_id: str) -> None:
+def _lease(s: Statement) -> None:
     s.add(
         "leased",
         "insert into run_leases (root_id, session_id, node_id, fence, heartbeat_at) "
-        f"select {s.root}, {s.session}, {s.arg(node_id, 'uuid')}, s.fence, clock_timestamp() "
+        f"select {s.root}, {s.session}, {s.node}, s.fence, clock_timestamp() "
         "from s on conflict (root_id, session_id) do update set node_id = excluded.node_id, "
         "fence = excluded.fence, heartbeat_at = excluded.heartbeat_at",
     )

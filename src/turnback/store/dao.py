@@ -54,11 +54,21 @@ from turnback.store.outbox import Notice, from_row
 from turnback.store.packing import pack, unpack
 from turnback.store.pins import ToolPins
 from turnback.store.purge import Erased, Purge
-from turnback.store.rows import Commit, Committed, ListPlace, Record, SessionKey, SessionRow
+from turnback.store.rows import (
+    Commit,
+    Committed,
+    ListPlace,
+    Record,
+    SessionKey,
+    SessionRow,
+    UnderWay,
+)
 from turnback.store.sealing import Sealer
 from turnback.store.spans import Spans
 from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
+from turnback.store.undo_plans import UndoPlans
+from turnback.store.undo_runs import UNDER_WAY, UndoRuns, under_way
 from turnback.store.undos import Undos
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
@@ -202,6 +212,10 @@ class SessionTaken(Exception):
     """A session with this id has been made; nothing was written."""
 
 
+class UndoTaken(Exception):
+    """The plan, or one of its effects, is in a run already; nothing was written."""
+
+
 class TurnKeyTaken(Exception):
     """The commit's turn key has been used; nothing was written."""
 
@@ -212,7 +226,7 @@ class Stored:
 
     With `since`, branches, turns and steps are only those of the steps written after that revision.
     Otherwise those that a fork inherits come first, but for what is `purged`. `approvals` are
-    those of the step that is open.
+    those of the step that is open, `undo` is a run that has not ended.
     """
 
     row: SessionRow
@@ -223,6 +237,7 @@ class Stored:
     redo: list[Position]
     purged: Mapping[str, Purged]
     approvals: list[Approval] = field(default_factory=list)
+    undo: UnderWay | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,9 +285,11 @@ class Dao:
         self.sweeper = Sweeper(database, self._purge)
         self.identities = Identities(database, self.access, self.wakeups)
         self.attachments = Attachments(database, Files(attachments))
-        sealer = Sealer(secret_key)
+        self._sealer = sealer = Sealer(secret_key)
         self.effects = Effects(database, sealer)
         self.undos = Undos(database, self.effects, sealer, self.wakeups)
+        self.undo_plans = UndoPlans(database)
+        self.undo_runs = UndoRuns(database, self.undos, self.effects, sealer)
         self.ledger = Ledger(database, sealer)
         self.locks = Locks(database, node_id=node_id)
         self.approvals = Approvals(database)
@@ -480,7 +497,9 @@ class Dao:
                     if known is not None:
                         turns += await connection.fetch(TURN_AT, key.root_id, row["head_step"])
                     waiting = await approvals.read(connection, key)
+                undo = await connection.fetchrow(UNDER_WAY, *place)
                 return Stored(
+                    undo=None if undo is None else under_way(undo),
                     row=_session_row(row),
                     since=known,
                     branches=prefix.branches + [tree_rows.branch(r) for r in branches],
@@ -566,7 +585,7 @@ class Dao:
         `DatabaseUnavailable`, whose `in_doubt` says whether it may have been written.
         """
         began = perf_counter()
-        text, args = commits.build(commit, max_redo_depth=self._max_redo_depth)
+        text, args = commits.build(commit, max_redo_depth=self._max_redo_depth, sealer=self._sealer)
         try:
             row = await self._write(text, args)
         except asyncpg.UniqueViolationError as error:
@@ -673,6 +692,8 @@ def _taken(error: asyncpg.UniqueViolationError) -> Exception:
             return RequestTaken()
         case "turns_key":
             return TurnKeyTaken()
+        case "undo_runs_plan" | "undo_runs_active" | "compensations_active":
+            return UndoTaken()
         case name if name is not None and name.startswith("records"):
             return RecordConflict("A record with this id or at this place exists and is another")
         case _:

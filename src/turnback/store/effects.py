@@ -168,6 +168,13 @@ OF_SESSION = f"""select {_LOGGED} from effects where root_id = $1::uuid and sess
 STANDING = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
     and standing is not null order by number"""
 
+STANDS = """select id, session_id, turn_id, step_id, connection, tool, standing from effects
+where root_id = $1::uuid and standing is not null order by session_id, number"""
+
+OF_TURNS = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id <> $2::uuid
+    and standing is not null and (turn_id = any($3::uuid[]) or id = any($3::uuid[])
+    or step_id = any($4::uuid[])) order by number"""
+
 BY_ID = f"""select {_LOGGED} from effects where root_id = $1::uuid and id = any($2::uuid[])
 order by number"""
 
@@ -206,6 +213,18 @@ class OpenStep:
     id: str
     turn_id: str
     draft: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Stands:
+    """Where an effect stands, and where it belongs; `tool` as it is shown."""
+
+    id: str
+    session_id: str
+    turn_id: str
+    step_id: str
+    tool: str
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,6 +404,27 @@ class Effects:
     async def standing(self, key: SessionKey) -> list[Logged]:
         """A session's own effects that have a standing: all that an undo may be about."""
         return await self._logged(STANDING, key.root_id, key.id)
+
+    async def stands(self, key: SessionKey) -> list[Stands]:
+        """Where every effect of the family stands that has a standing."""
+        rows = await self._db.run(lambda c: c.fetch(STANDS, key.root_id))
+        return [
+            Stands(
+                row["id"],
+                row["session_id"],
+                row["turn_id"],
+                row["step_id"],
+                f"{row['connection']}.{row['tool']}",
+                Standing(row["standing"]),
+            )
+            for row in rows
+        ]
+
+    async def of_others(
+        self, key: SessionKey, ids: Sequence[str], *, steps: Sequence[str]
+    ) -> list[Logged]:
+        """What other sessions of the family did: of these ids, turns or steps, still standing."""
+        return await self._logged(OF_TURNS, key.root_id, key.id, list(ids), list(steps))
 
     async def by_id(self, key: SessionKey, ids: Sequence[str]) -> list[Logged]:
         """These effects of the family, in the order of their intents."""

@@ -11,6 +11,7 @@ A run belongs to the process that its lease names, until one of these shows that
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import NoReturn
@@ -41,6 +42,9 @@ LOCK = "select pg_try_advisory_lock(hashtextextended($1::text, 0))"
 HEARTBEAT = """update run_leases set heartbeat_at = clock_timestamp()
 where root_id = any($1::uuid[]) and session_id = any($2::uuid[]) and node_id = $3::uuid"""
 
+GIVE_UP = """update run_leases set heartbeat_at = clock_timestamp() - interval '1 day'
+where root_id = $1::uuid and session_id = $2::uuid and node_id = $3::uuid and fence = $4::bigint"""
+
 _DOUBTFUL = f"""select root_id, session_id, node_id, heartbeat_at,
     heartbeat_at < clock_timestamp() - make_interval(secs => $1::float8) as expired,
     node_id <> $2::uuid and not {is_running("node_id::text")} as unlocked
@@ -59,6 +63,8 @@ class Leases:
         self._node_id = node_id
         self._connection: asyncpg.Connection | None = None
         self._lost = asyncio.Event()
+        self.beaten = -math.inf
+        """When the last heartbeat that was written was begun, by the loop's clock."""
         # By node: since when its lock is seen free (the loop's time), and its newest heartbeat.
         self._missing: dict[str, tuple[float, datetime]] = {}
 
@@ -126,12 +132,20 @@ class Leases:
         """
         if not keys:
             return
+        began = asyncio.get_running_loop().time()
         args = ([key.root_id for key in keys], [key.id for key in keys], self._node_id)
         if self._connection is not None and not self._connection.is_closed():
             async with domain_errors():
                 await self._connection.execute(HEARTBEAT, *args)
         else:
             await self._db.run(lambda c: c.execute(HEARTBEAT, *args))
+        self.beaten = began
+
+    async def give_up(self, key: SessionKey, *, fence: int) -> None:
+        """Say that this process does not go on with a run: whoever looks next may take it."""
+        args = (key.root_id, key.id, self._node_id, fence)
+        async with self._db.connection(writes=True) as connection:
+            await connection.execute(GIVE_UP, *args)
 
     async def drop(self) -> None:
         """Let go of the process's lock: it holds no run any more."""

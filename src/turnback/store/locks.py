@@ -41,6 +41,10 @@ taken as (
     returning 1)
 select count(*) from taken"""
 
+RENEW = """update resource_locks
+set expires_at = clock_timestamp() + make_interval(secs => $2::float8)
+where holder = $1::uuid and expires_at > clock_timestamp() returning 1"""
+
 DROP = """with off as materialized (select set_config('synchronous_commit', 'off', true))
 delete from resource_locks using off where holder = $1::uuid"""
 
@@ -76,15 +80,16 @@ class Locks:
         expiry: float,
         grace: float,
         patience: float,
+        holder: str | None = None,
     ) -> AsyncIterator[Held]:
-        """Hold locks on all of these; times in seconds.
+        """Hold locks on all of these, as `holder` where one is named; times in seconds.
 
         They are anybody's after `expiry`, or `grace` after they were taken by a process that is
         gone. Raises `ResourceBusy` where they are not had within `patience`,
         `DatabaseUnavailable`.
         """
         wanted = sorted({(r.connection, r.kind, key_text(r)) for r in resources})
-        held = Held(new_id(), len(wanted))
+        held = Held(holder or new_id(), len(wanted))
         if not wanted:
             yield held
             return
@@ -97,6 +102,18 @@ class Locks:
                     await self._drop(held)
             except DatabaseUnavailable:
                 pass  # they expire
+
+    async def renew(self, held: Held, *, expiry: float) -> None:
+        """Hold them for `expiry` seconds more. Raises `ResourceBusy` where one was lost."""
+        if held.count:
+            async with self._db.connection(writes=True) as connection:
+                rows = await connection.fetch(RENEW, held.holder, expiry)
+            if len(rows) != held.count:
+                raise ResourceBusy("A lock of this call was lost before it was sent; try again")
+
+    async def release(self, holder: str) -> None:
+        """Drop what is still held in this name: its process is gone, or may send nothing more."""
+        await self._drop(Held(holder, 0))
 
     async def _take(
         self,

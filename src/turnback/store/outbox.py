@@ -46,10 +46,19 @@ class StepWritten:
 
 
 @dataclass(frozen=True, slots=True)
+class OutOfStep:
+    """An effect that stands otherwise than the visible path has it."""
+
+    effect_id: str
+    standing: Standing
+
+
+@dataclass(frozen=True, slots=True)
 class HeadChanged:
     """HEAD has moved, and the workflow with it (`workflow`: its content address).
 
     `redo_id` is the step that the next redo lands on, None where there is nothing to redo.
+    `out_of_step` are the effects that are not as the path to HEAD has them.
     """
 
     head_id: str
@@ -58,6 +67,7 @@ class HeadChanged:
     redo_id: str | None
     cause: Cause
     by: str
+    out_of_step: tuple[OutOfStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +113,9 @@ def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
             return "approval", asdict(approval)
         case StepWritten(step_id):
             return "step", {} if step_id == commit_id else {"step": step_id}
-        case HeadChanged(head_id, workflow, redo_depth, redo_id, cause, by):
-            return "head", {
+        case HeadChanged(head_id, workflow, redo_depth, redo_id, cause, by, out_of_step):
+            effects = [[one.effect_id, one.standing] for one in out_of_step]
+            return "head", ({"effects": effects} if effects else {}) | {
                 "head": head_id,
                 "workflow": workflow,
                 "redo": redo_depth,
@@ -145,6 +156,7 @@ def from_row(type_: str, data: dict[str, Any], commit_id: str) -> Notice:
                 data.get("redo_to"),  # absent from rows written before there was `redoId`
                 Cause(data["cause"]),
                 data["by"],
+                tuple(OutOfStep(id_, Standing(now)) for id_, now in data.get("effects", ())),
             )
         case "session":
             return SessionChanged(

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from turnback.core.approvals import Approval
+from turnback.core.effects import ResourceKey, Standing
 from turnback.core.lineage import Position
 from turnback.core.pending import PendingAction
 from turnback.core.principal import Right, Visibility
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import Event, State, Step
+from turnback.core.undo.rows import Changes, ResidueRow, RunRow
 from turnback.store.outbox import Notice
 
 
@@ -135,7 +137,15 @@ class Alive:
     """The session is not deleted: what a rename needs."""
 
 
-Guard = Idle | Holder | Generating | Takeover | Waiting | Alive
+@dataclass(frozen=True, slots=True)
+class Undoing:
+    """An undo's run holds the session by `fence`, and nothing was written since `revision`."""
+
+    revision: int
+    fence: int
+
+
+Guard = Undoing | Idle | Holder | Generating | Takeover | Waiting | Alive
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +189,45 @@ class SessionChange:
 
 
 @dataclass(frozen=True, slots=True)
+class UnderWay:
+    """An undo's run that has not ended; `revision` is that of what was told of it last."""
+
+    id: str
+    plan_id: str
+    revision: int
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UndoBegins:
+    """What only the first commit of an undo's run writes, or is held to.
+
+    `plan` as it was agreed to; how its effects stand, and how far the ledgers of their resources
+    had come when it was made.
+    """
+
+    plan: Mapping[str, object]
+    standings: tuple[tuple[str, Standing | None], ...]
+    positions: tuple[tuple[ResourceKey, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoWrite:
+    """What a commit writes of an undo's run, which is as `run` then.
+
+    `revision` is that of what is told of it; `residues` are the changes' with their ids; the states
+    of the effects that are `secret` are sealed.
+    """
+
+    run: RunRow
+    revision: int
+    changes: Changes = field(default_factory=Changes)
+    residues: tuple[tuple[str, ResidueRow], ...] = ()
+    secret: frozenset[str] = frozenset()
+    begins: UndoBegins | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """One transaction: what the core said, what is told of it, and what that refers to.
 
@@ -186,6 +235,7 @@ class Commit:
     appends a step has that step's. `payload` is that of the one appended step, if any, and
     `attachments` are the ids that it names. `closes`: the appended step is the open one, which is
     open no more. `approvals` are asked for or decided.
+    `undo` is what is written of an undo's run.
     """
 
     id: str
@@ -203,6 +253,7 @@ class Commit:
     attachments: tuple[str, ...] = ()
     closes: bool = False
     approvals: tuple[Approval, ...] = ()
+    undo: UndoWrite | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,6 +153,7 @@ class Run:
                 return action
         if self.row.status is not RunStatus.ENDED:
             self._write_run(status=RunStatus.ENDED, outcome=self._outcome(), ended_at=now)
+            self._changed.update(self.compensations)  # with it, they are in no active run any more
         return Finish(self.row.outcome)
 
     def stop(self) -> None:

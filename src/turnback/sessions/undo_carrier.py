@@ -1,0 +1,76 @@
+"""Carrying the run of an undo: the runner goes through the tools, the actor makes it durable."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from turnback.sessions.actor import Actor, UndoRun
+from turnback.sessions.outside import OutsideTools
+from turnback.sessions.undoing import undo_limits
+from turnback.settings import Settings
+from turnback.store.dao import Dao
+from turnback.undo.runner import RunnerLimits, Step, UndoRunner
+
+
+class UndoCarrier:
+    """Starts the runs of undos with the tools that this process reaches."""
+
+    def __init__(self, dao: Dao, settings: Settings, outside: OutsideTools) -> None:
+        self._dao = dao
+        self._outside = outside
+        self._runner = UndoRunner(
+            reach=outside,
+            locks=dao.locks,
+            settling=outside.calls.settling,
+            limits=RunnerLimits(
+                tool_timeout=settings.tool_timeout,
+                max_before=settings.max_before,
+                lock_expiry=settings.lock_expiry,
+                lock_patience=settings.lock_patience,
+                lease_expiry=settings.lease_expiry,
+                undo=undo_limits(settings),
+            ),
+        )
+
+    async def __call__(self, actor: Actor, run: UndoRun) -> None:
+        """Carry a run on to its end, or until it is to be left. Raises as `Actor.write_undo`."""
+        await self._outside.refresh()
+        carried = await self._dao.undo_runs.carried(actor.key, run.id)
+        touched = dict.fromkeys(
+            touch.resource for one in carried.logged.values() for touch in one.effect.touches
+        )
+        ledger = await self._dao.ledger.entries(actor.project_id, touched)
+        hands = _Hands(self._dao, actor, run)
+        await self._runner.carry(actor.key, actor.project_id, carried, hands, ledger=ledger)
+
+
+class _Hands:
+    """An actor, as the runner has it."""
+
+    def __init__(self, dao: Dao, actor: Actor, run: UndoRun) -> None:
+        self.leave = run.leave
+        self._dao = dao
+        self._actor = actor
+        self._run = run
+
+    async def commit(self, step: Step) -> None:
+        await self._actor.write_undo(self._run, step)
+
+    async def is_held(self) -> bool:
+        return await self._dao.undo_runs.is_held(
+            self._actor.key, self._run.id, fence=self._run.fence
+        )
+
+    def lease_until(self) -> int:
+        return self._actor.lease_until(self._run)
+
+    def is_stopped(self) -> bool:
+        under_way = self._actor.memory.undo
+        return under_way is not None and under_way.id == self._run.id and under_way.stopped
+
+    async def pause(self, seconds: float) -> None:
+        if self.is_stopped():
+            self._run.woken.clear()  # the run knows it already
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._run.woken.wait(), timeout=seconds)

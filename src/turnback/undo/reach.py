@@ -1,0 +1,22 @@
+"""What the runner reaches of the world: connections, and the contracts of the calls made there."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from turnback.core.contracts.model import Contract
+from turnback.core.effects import Effect
+from turnback.tools.connection import Connection
+
+
+class Reach(Protocol):
+    """Tools outside, as an undo needs them."""
+
+    async def of(self, effect: Effect) -> tuple[Connection | None, Contract]:
+        """The connection that a call was made on, and its contract as it was then.
+
+        No connection: it is not configured any more. Raises `DatabaseUnavailable`.
+        """
+
+    def contract(self, connection: str, tool: str) -> Contract:
+        """What a tool declares now; nothing where it is not there."""

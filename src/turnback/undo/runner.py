@@ -1,0 +1,429 @@
+"""Carrying a run: the core says what is next, this does it, and writes it down before and after.
+
+An intent is committed before its call is sent, and what came of it before anything else is done, so
+that a process which finds the rows goes on from there. While one effect is looked at and put back,
+the locks of its things are held; they are the run's own, so that whoever takes it over has them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Protocol, assert_never
+
+import structlog
+
+from turnback.core import drift
+from turnback.core.contracts import choose, secrets
+from turnback.core.contracts.choose import Before
+from turnback.core.contracts.model import Contract
+from turnback.core.contracts.states import Observation, Unreadable
+from turnback.core.effects import Call, CallState, Effect, Json, ResourceKey, Standing, Verb
+from turnback.core.errors import FencedOff, ResourceBusy, Unresolved
+from turnback.core.undo.actions import (
+    Answer,
+    Answered,
+    Finish,
+    HeldTaken,
+    Observed,
+    Read,
+    Send,
+    Settle,
+    Settled,
+    StandDown,
+    TakeBackHeld,
+    Wait,
+    Why,
+)
+from turnback.core.undo.budget import UndoLimits
+from turnback.core.undo.progress import Progress, progress
+from turnback.core.undo.rows import UNDER_WAY, Changes, ResidueRow, RunRow
+from turnback.core.undo.run import Run
+from turnback.failpoints import hit
+from turnback.store.ids import new_id
+from turnback.store.locks import Locks
+from turnback.store.rows import SessionKey
+from turnback.store.undo_runs import Carried
+from turnback.tools import observing
+from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, SCOPE
+from turnback.tools.settle import Place, Settling, now_ms, settle
+from turnback.undo.reach import Reach
+from turnback.undo.sending import send
+
+log = structlog.get_logger()
+
+NOT_CONNECTED = Unreadable("its connection is not configured any more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What is to be committed: the run's rows as they are now, and what is told of it."""
+
+    run: RunRow
+    changes: Changes
+    residues: tuple[tuple[str, ResidueRow], ...]
+    secret: frozenset[str]
+    told: Progress
+
+
+class Hands(Protocol):
+    """What carries a run for the runner: the session that it belongs to.
+
+    `leave` is set when this process is to send nothing more; another one goes on.
+    """
+
+    leave: asyncio.Event
+
+    async def commit(self, step: Step) -> None:
+        """Make a step durable, and tell it. Raises `FencedOff`, `DatabaseUnavailable`."""
+
+    async def is_held(self) -> bool:
+        """Whether the run is this process's still, by the database."""
+
+    def lease_until(self) -> int:
+        """Until when nobody else takes the run, in ms."""
+
+    def is_stopped(self) -> bool:
+        """Whether somebody has stopped it."""
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, but not once it is to be left, or is stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunnerLimits:
+    """What bounds a run's calls and looks, in seconds and bytes; `undo` is for the core."""
+
+    tool_timeout: float
+    max_before: int
+    lock_expiry: float
+    lock_patience: float
+    lease_expiry: float
+    undo: UndoLimits
+
+
+class UndoRunner:
+    """Carries runs with the tools that are there."""
+
+    def __init__(
+        self, *, reach: Reach, locks: Locks, settling: Settling, limits: RunnerLimits
+    ) -> None:
+        self.reach = reach
+        self.locks = locks
+        self.settling = settling
+        self.limits = limits
+
+    async def carry(
+        self,
+        key: SessionKey,
+        project_id: str,
+        carried: Carried,
+        hands: Hands,
+        *,
+        ledger: Mapping[ResourceKey, Sequence[drift.LedgerEntry]],
+    ) -> None:
+        """Carry a run on to its end, or until it is another process's.
+
+        Raises `FencedOff`, `DatabaseUnavailable`.
+        """
+        carrying = _Carrying(self, key, project_id, carried, hands, ledger)
+        try:
+            await carrying.go()
+        finally:
+            await carrying.let_go()
+
+
+class _Carrying:
+    def __init__(
+        self,
+        runner: UndoRunner,
+        key: SessionKey,
+        project_id: str,
+        carried: Carried,
+        hands: Hands,
+        ledger: Mapping[ResourceKey, Sequence[drift.LedgerEntry]],
+    ) -> None:
+        self.by = runner
+        self.key = key
+        self.project_id = project_id
+        self.carried = carried
+        self.hands = hands
+        self.run = Run(
+            carried.undo.run,
+            [one.effect for one in carried.logged.values()],
+            carried.undo.members,
+            carried.calls,
+            limits=runner.limits.undo,
+            prior=carried.prior,
+            ledger=ledger,
+        )
+        self.standings: dict[str, Standing | None] = {
+            one.effect.id: one.effect.standing for one in carried.logged.values()
+        }
+        self.left = dict(carried.undo.residues)
+        self.secret = frozenset(id_ for id_, one in carried.logged.items() if one.is_secret)
+        self.locks = AsyncExitStack()
+        self.locked: str | None = None  # the effect whose things are locked
+        self.held_at = 0.0
+        self.seen: dict[str, Before] = {}
+        self.results: dict[str, Json] = {}
+
+    async def go(self) -> None:
+        await self.by.locks.release(self.run.row.id)
+        hit("undo.claimed")
+        while not self.hands.leave.is_set():
+            if self.hands.is_stopped():
+                self.run.stop()
+            action = self.run.next(now_ms(), lease_until=self.hands.lease_until())
+            match action:
+                case Read():
+                    await self._read(action)
+                case Send():
+                    await self._send(action)
+                case Settle(effect_id):
+                    await self._settle(effect_id)
+                case TakeBackHeld(effect_id):
+                    await self._take_back(effect_id)
+                case Wait(until):
+                    await self._commit()
+                    await self.let_go()
+                    await self.hands.pause(max(0.0, (until - now_ms()) / 1000))
+                case Finish():
+                    await self.let_go()
+                    hit("undo.last")
+                    await self._commit()
+                    hit("undo.ended")
+                    return
+                case StandDown():
+                    return
+                case _:
+                    assert_never(action)
+
+    # -- looking
+
+    async def _read(self, action: Read) -> None:
+        effect = self.run.effects[action.effect_id]
+        if action.why in (Why.READ_BACK, Why.BETWEEN):
+            hit("undo.reconciling")
+        try:
+            await self._lock(effect)
+        except ResourceBusy as error:
+            seen: drift.Seen = {key: Unreadable(error.message) for key in action.resources}
+            self.run.feed(Observed(effect.id, action.why, seen), now_ms())
+            return
+        before = await self._observe(effect, action.resources)
+        self.seen[effect.id] = before
+        observed = Observed(
+            effect.id, action.why, dict(before.observed), await self._passes(effect, before)
+        )
+        self.run.feed(observed, now_ms())
+        if action.why is Why.CHECK:
+            hit("undo.checked")
+        elif action.why is Why.VERIFY:
+            hit("undo.verified")
+        if self.run.compensations[effect.id].state not in UNDER_WAY:
+            await self._commit()
+
+    async def _observe(self, effect: Effect, resources: Sequence[ResourceKey]) -> Before:
+        """What these things are now, each read as the contract of a call that touched it says."""
+        covered = [
+            self.run.effects[row.effect_id]
+            for row in self.run.compensations.values()
+            if row.covered_by == effect.id
+        ]
+        found: dict[ResourceKey, Observation | Unreadable] = {}
+        for one in (effect, *covered):
+            own = [t.resource for t in one.touches if t.resource in resources]
+            wanted = [resource for resource in own if resource not in found]
+            if not wanted:
+                continue
+            connection, contract = await self.by.reach.of(one)
+            if connection is None:
+                found.update(dict.fromkeys(wanted, NOT_CONNECTED))
+                continue
+            before = await observing.observe(
+                connection,
+                contract,
+                wanted,
+                seconds=self.by.limits.tool_timeout,
+                max_bytes=self.by.limits.max_before,
+            )
+            found.update(before.observed)
+        return Before(tuple((key, found[key]) for key in resources if key in found))
+
+    async def _passes(self, effect: Effect, before: Before) -> bool | None:
+        """What the contract's own test of a compensation says; None without one."""
+        row = self.run.compensations[effect.id]
+        _, contract = await self.by.reach.of(effect)
+        if effect.case is None or effect.case >= len(contract.cases):
+            return None
+        condition = contract.cases[effect.case].verify
+        if row.verb is not Verb.COMPENSATE or condition is None:
+            return None
+        first = next((seen for _, seen in before.observed), None)
+        now = first.answer if isinstance(first, Observation) else None
+        return choose.is_verified(
+            condition, effect.args, now=now, result=self.results.get(effect.id)
+        )
+
+    # -- doubts
+
+    async def _found_out(self, effect_id: str) -> Effect:
+        hit("undo.reconciling")
+        logged = self.carried.logged[effect_id]
+        connection, contract = await self.by.reach.of(logged.effect)
+        if connection is None:
+            return logged.effect
+        effect = logged.effect
+        place = Place(
+            key=self.key,
+            project_id=self.project_id,
+            turn_id=effect.turn_id,
+            step_id=effect.step_id,
+            fence=None,
+        )
+        return await settle(self.by.settling, connection, contract, logged, place)
+
+    async def _settle(self, effect_id: str) -> None:
+        await self.let_go()
+        self.run.feed(Settled(await self._found_out(effect_id)), now_ms())
+        await self._commit()
+
+    async def _take_back(self, effect_id: str) -> None:
+        await self.let_go()
+        effect = await self._found_out(effect_id)
+        self.run.feed(HeldTaken(effect_id, effect.state is CallState.FAILED_CLEAN), now_ms())
+        await self._commit()
+
+    # -- calling
+
+    async def _send(self, action: Send) -> None:
+        effect = self.run.effects[action.effect_id]
+        try:
+            await self._lock(effect)
+            call = await self._guarded(effect, action)
+            await self.by.locks.renew(self.held, expiry=self.by.limits.lock_expiry)
+        except (ResourceBusy, Unresolved) as error:
+            answered = Answered(effect.id, action.n, Answer.NOT_SENT, error.message)
+            self.run.feed(answered, now_ms())
+            await self._commit()
+            return
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await self._commit()
+        hit("undo.intended")
+        took_long = clock() - began > MAY_HAVE_LOST_ITS_RUN
+        if took_long and not await self.hands.is_held():
+            raise FencedOff("This undo is another process's now")
+        connection, contract = await self.by.reach.of(effect)
+        if connection is None:
+            answered = Answered(effect.id, action.n, Answer.NOT_SENT, NOT_CONNECTED.reason)
+        else:
+            sent = await send(
+                connection,
+                self.by.reach.contract(effect.connection, call.tool),
+                call,
+                key=action.key,
+                seconds=self.by.limits.tool_timeout,
+            )
+            hit("undo.applied")
+            self.results[effect.id] = sent.result
+            detail = "" if secrets.has_secrets(contract) else sent.detail
+            answered = Answered(effect.id, action.n, sent.answer, detail, sent.confirmed)
+        self.run.feed(answered, now_ms())
+        await self._commit()
+        hit("undo.marked")
+        if action.n < len(self.run.calls_of(self.run.compensations[effect.id])):
+            hit("undo.between")
+
+    async def _guarded(self, effect: Effect, action: Send) -> Call:
+        """The call with what the last read says it is to be made only upon."""
+        call = action.call
+        if not call.if_match:
+            return call
+        _, contract = await self.by.reach.of(effect)
+        for key, seen in self.seen.get(effect.id, Before(())).observed:
+            if isinstance(seen, Observation):
+                names = contract.resources[key.kind].key
+                return choose.guarded(call, dict(zip(names, key.key, strict=True)), seen.answer)
+        raise Unresolved("Nothing was read that the call could be held to")
+
+    # -- locks
+
+    async def _lock(self, effect: Effect) -> None:
+        """Hold the things of this effect, and no others'. Raises `ResourceBusy`."""
+        if self.locked == effect.id:
+            return
+        await self.let_go()
+        row = self.run.compensations[effect.id]
+        names = {touch.resource for touch in effect.touches}
+        names |= {
+            touch.resource
+            for other in self.run.compensations.values()
+            if other.covered_by == effect.id
+            for touch in self.run.effects[other.effect_id].touches
+        }
+        for call in self.run.calls_of(row):
+            contract = self.by.reach.contract(effect.connection, call.tool)
+            names |= {
+                ResourceKey(effect.connection, SCOPE + scope, ())
+                for scope in _scopes(contract, call.args)
+            }
+        limits = self.by.limits
+        self.held = await self.locks.enter_async_context(
+            self.by.locks.hold(
+                self.project_id,
+                names,
+                expiry=limits.lock_expiry,
+                grace=limits.lease_expiry,
+                patience=limits.lock_patience,
+                holder=self.run.row.id,
+            )
+        )
+        self.locked = effect.id
+
+    async def let_go(self) -> None:
+        """Hold nothing."""
+        self.locked = None
+        await self.locks.aclose()
+
+    # -- writing
+
+    async def _commit(self) -> None:
+        changes = self.run.take()
+        if not changes:
+            return
+        self.standings |= dict(changes.standings)
+        residues = tuple((new_id(), row) for row in changes.residues)
+        self.left |= dict(residues)
+        effects = {
+            id_: replace(effect, standing=self.standings[id_])
+            for id_, effect in self.run.effects.items()
+        }
+        undo = self.carried.undo
+        told = progress(
+            self.run.row,
+            self.run.compensations.values(),
+            effects,
+            self.left.items(),
+            revision=undo.revision,
+            by=undo.by,
+        )
+        await self.hands.commit(
+            Step(
+                run=self.run.row,
+                changes=changes,
+                residues=residues,
+                secret=self.secret,
+                told=told,
+            )
+        )
+
+
+def _scopes(contract: Contract, args: Mapping[str, Json]) -> tuple[str, ...]:
+    try:
+        return choose.scopes(contract, args)
+    except Unresolved:
+        return ()
