@@ -1,0 +1,156 @@
+"""Asking for an undo: a plan of what it would do, and its run (undo.md 5)."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, Field
+
+from turnback.api import undo_checks
+from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
+from turnback.api.rest.reading import Timezone, calendar, language
+from turnback.api.rest.request import (
+    Body,
+    actor_of,
+    body_of,
+    object_of,
+    parsed,
+    principal_of,
+    read_body,
+    read_object,
+    sessions_of,
+)
+from turnback.api.rest.undo_plans import PlanBody, plan_body
+from turnback.core.errors import BadInput, TooLarge
+from turnback.core.principal import Right
+from turnback.core.undo.asked import AskedUndo
+from turnback.core.undo.rows import Policy
+from turnback.core.values import counted
+from turnback.sessions.commands import Asked, Undo
+from turnback.store.keys import Answer
+
+router = APIRouter(responses=PROBLEMS)
+
+Id = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class RevertBody(Body):
+    """The revert that the undo is part of: to before a turn, or before a step."""
+
+    turn_id: Id | None = None
+    step_id: Id | None = None
+
+
+class AskBody(Body):
+    """What is to be undone: turns with all that they did, single effects, or what an earlier undo
+    has left.
+
+    With `revert`, what was done since then instead, and the plan is for a revert with
+    `effects: "undo"`. `with_dependents`: what depends on a member becomes one too. `calls` is the
+    most that may be made.
+    """
+
+    turn_ids: list[Id] = []
+    effect_ids: list[Id] = []
+    undo_id: Id | None = None
+    revert: RevertBody | None = None
+    with_dependents: bool = False
+    policy: Literal["stop", "independent"] = "stop"
+    calls: Annotated[int, Field(ge=0, le=100_000)] | None = None
+
+
+class RunBody(Body):
+    """The plan that is to be run."""
+
+    plan_id: Id
+
+
+class StartedBody(BaseModel):
+    """The undo of a plan, which goes on; null where nothing was left to undo."""
+
+    undo_id: str | None
+    event_seq: int
+
+
+@router.post(
+    "/sessions/{session_id}/undo-plan",
+    status_code=201,
+    response_model=PlanBody,
+    openapi_extra=body_of(AskBody),
+)
+async def plan_undo(request: Request, session_id: str, timezone: Timezone = None) -> Response:
+    """What an undo would do: from the log alone, and good for `undo_plan_ttl`.
+
+    What a look at the world then finds of each effect comes to the caller's own sockets of this
+    session, as `WsServerUndoEvent`s of phase `plan`.
+    """
+    said = language(request)
+    when = calendar(said, timezone)
+    sessions, principal = sessions_of(request), principal_of(request)
+    body = parsed(AskBody, await read_object(request))
+    await sessions.dao.key(principal, session_id, right=Right.RUN)
+    actor = await actor_of(request, session_id)
+    asked = await _asked(request, body, actor)
+    stored, foreseen = await actor.undo_planning.show(asked, by=principal.id)
+    undo_checks.begin(sessions, actor, principal, stored, foreseen)
+    answer = plan_body(
+        stored.id,
+        foreseen.plan,
+        foreseen.effects,
+        expires_at=stored.expires_at,
+        language=said,
+        when=when,
+    )
+    return json_answer(answer, status_code=201, headers={"content-language": said})
+
+
+async def _asked(request: Request, body: AskBody, actor: Any) -> AskedUndo:
+    most = sessions_of(request).settings.max_undo_effects
+    ids = [*body.turn_ids, *body.effect_ids]
+    if len(ids) > most:
+        raise TooLarge(
+            f"A plan may name {counted(most, 'effect')} and turns (`max_undo_effects`)",
+            limit="max_undo_effects",
+            value=most,
+        )
+    given = [bool(ids), body.undo_id is not None, body.revert is not None]
+    if sum(given) != 1:
+        raise BadInput("Name `turn_ids` and `effect_ids`, or `undo_id`, or `revert`", path="")
+    before = None
+    if body.revert is not None:
+        if (body.revert.turn_id is None) == (body.revert.step_id is None):
+            raise BadInput("`revert`: name `turn_id` or `step_id`", path="/revert")
+        before = actor.step_of(turn_id=body.revert.turn_id, step_id=body.revert.step_id)
+    if body.undo_id is not None:
+        ids = list(await actor.undo_planning.rest_of(body.undo_id))
+    return AskedUndo(
+        ids=tuple(ids),
+        to_before=before,
+        with_dependents=body.with_dependents,
+        policy=Policy(body.policy),
+        calls=body.calls,
+    )
+
+
+@router.post(
+    "/sessions/{session_id}/undos",
+    status_code=202,
+    response_model=StartedBody,
+    openapi_extra=body_of(RunBody) | {"parameters": [IDEMPOTENCY_KEY]},
+)
+async def start_undo(request: Request, session_id: str) -> Response:
+    """Undo as a plan has it; HEAD stays where it is. A plan that is run already is joined."""
+    raw = await read_body(request)
+    body = parsed(RunBody, object_of(raw))
+    async with AsyncExitStack() as held:
+        claim = await held.enter_async_context(idempotent(request, raw, session_id=session_id))
+        if claim.answer is None:
+            asked = Asked(Undo(body.plan_id), principal_of(request))
+            done = await (await actor_of(request, session_id)).ask(asked)
+            answer = {"undo_id": done.undo_id, "event_seq": done.event_seq}
+            claim.answer = Answer(202, orjson.dumps(answer).decode())
+        return response(claim.answer)
