@@ -17,7 +17,9 @@ from turnback.api.head import Head
 from turnback.api.limits import Places
 from turnback.api.requests import Requests
 from turnback.api.rest import demo
+from turnback.api.rest.reading import language
 from turnback.api.rest.records import Records
+from turnback.api.shown_plans import with_plan
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
 from turnback.store.dao import Dao
@@ -107,7 +109,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
     )
     app.add_middleware(Head)
     app.add_middleware(Requests)
-    problems.install(app)
+    problems.install(app, told=lambda request, error: with_plan(error, language(request)))
     app.include_router(rest.router)
     if has_demo(settings):
         app.include_router(demo.router)

@@ -162,7 +162,7 @@ export type ChangedRunSettings = {
   disabledTools?: string[] | null;
 };
 
-export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
+export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientUndoCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
 
 /** Where an effect stands that is not as the visible path has it. On the path and no longer in force, or off it and still so. */
 export type EffectStandingFrame = {
@@ -408,6 +408,14 @@ export type WsClientStopCommand = {
   type: "WsClientStopCommand";
 };
 
+/** Undo what was done outside as a plan has it; HEAD stays. One that is run already is joined. */
+export type WsClientUndoCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientUndoCommand";
+  planId: string;
+};
+
 /** A command that carried a `requestId` is durable. */
 export type WsServerAckEvent = {
   type: "WsServerAckEvent";
@@ -415,6 +423,7 @@ export type WsServerAckEvent = {
   headId: string;
   eventSeq: number;
   messageId?: string | null;
+  undoId?: string | null;
 };
 
 /** A call waits for a person, or waits no more: `approval` says how it stands. */

@@ -164,6 +164,11 @@ def undo(progress: Progress) -> dict[str, Any]:
     }
 
 
+def looked_at(progress: Progress) -> bytes:
+    """The frame of a plan that is being looked at, for who asked for it."""
+    return orjson.dumps({"type": "WsServerUndoEvent"} | undo(progress))
+
+
 def _undo_item(item: ItemTold) -> dict[str, Any]:
     left = item.residue
     return {
@@ -381,6 +386,13 @@ def error_frame(error: TurnbackError, *, v1: bool, request_id: str | None = None
         if request_id is not None:
             frame["requestId"] = request_id
     return frame
+
+
+def remains_frame(tools: Iterable[str]) -> dict[str, Any]:
+    """What a base client is told when its revert has left something in force outside."""
+    named = ", ".join(f"`{tool}`" for tool in tools)
+    sentence = f"The conversation is reverted, and what was done outside remains in force: {named}"
+    return {"type": "WsServerErrorEvent", "error": sentence}
 
 
 def ack_frame(request_id: str, done: Done) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from turnback.sessions.commands import (
     RevertStep,
     RevertTurn,
     Stop,
+    Undo,
 )
 
 BASE = "turnback.base"
@@ -94,9 +95,16 @@ class WsClientRevertCommand(_ClientFrame):
     messageId: StepId | None = None
     stepId: StepId | None = None
     effects: Literal["leave", "undo"] | None = None
-    planId: str | None = None
+    planId: Key | None = None
     confirm: bool | None = None
     keepEdits: bool | None = None
+
+
+class WsClientUndoCommand(_ClientFrame):
+    """Undo what was done outside as a plan has it; HEAD stays. One that is run already is joined."""
+
+    type: Literal["WsClientUndoCommand"]
+    planId: Key
 
 
 class WsClientRedoCommand(_ClientFrame):
@@ -138,6 +146,7 @@ ClientFrame = Annotated[
     WsClientPromptCommand
     | WsClientStopCommand
     | WsClientRevertCommand
+    | WsClientUndoCommand
     | WsClientRedoCommand
     | WsClientCheckoutCommand
     | WsClientEditWorkflowCommand
@@ -159,11 +168,12 @@ BASE_FIELDS = frozenset({"type", "content", "messageSource", "messageId"})
 """What is read of a base client's frame; whatever else it holds means nothing there."""
 
 V1_TYPES = BASE_TYPES | {
+    "WsClientUndoCommand",
     "WsClientCheckoutCommand",
     "WsClientEditWorkflowCommand",
     "WsClientApproveCommand",
 }
-LATER_TYPES = frozenset({"WsClientUndoCommand", "WsClientAcknowledgeCommand"})
+LATER_TYPES = frozenset({"WsClientAcknowledgeCommand"})
 """Named by the protocol and not offered yet: they answer `not_available`."""
 
 
@@ -258,13 +268,18 @@ def _command(model: Any, *, v1: bool, max_edits: int) -> Command:
         case WsClientStopCommand():
             return Stop()
         case WsClientRevertCommand():
-            if model.effects == "undo" or model.planId:
-                raise NotAvailable("This server does not undo effects yet; see `/capabilities`")
+            undo = model.effects == "undo"
+            if model.planId is not None and not undo:
+                raise InvalidFormat(
+                    'Invalid message format: `planId` goes with `effects: "undo"`', path="/planId"
+                )
             # A base client asks its user itself (protocol.md, rules of HEAD).
             confirm, keep_edits = bool(model.confirm) or not v1, bool(model.keepEdits)
             if model.stepId is not None:
-                return RevertStep(model.stepId, confirm, keep_edits)
-            return RevertTurn(model.messageId or "", confirm, keep_edits)
+                return RevertStep(model.stepId, confirm, keep_edits, undo, model.planId)
+            return RevertTurn(model.messageId or "", confirm, keep_edits, undo, model.planId)
+        case WsClientUndoCommand():
+            return Undo(model.planId)
         case WsClientRedoCommand():
             return Redo(model.all)
         case WsClientCheckoutCommand():
@@ -669,6 +684,7 @@ class WsServerAckEvent(_Frame):
     headId: str
     eventSeq: int
     messageId: str | None = None
+    undoId: str | None = None
 
 
 ServerFrame = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -81,12 +82,19 @@ def _headers(error: TurnbackError) -> dict[str, str]:
     return headers
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of `app` with a problem; what nobody expected is `api/requests.py`'s."""
+Telling = Callable[[Request, TurnbackError], TurnbackError]
+"""An error in the words of who gets it."""
+
+
+def install(app: FastAPI, *, told: Telling) -> None:
+    """Answer every error of `app` with a problem; what nobody expected is `api/requests.py`'s.
+
+    Those of the routes are `told`.
+    """
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, TurnbackError)
-        return response(error, path=request.url.path)
+        return response(told(request, error), path=request.url.path)
 
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

@@ -24,6 +24,7 @@ from turnback.api.auth import Callers
 from turnback.api.frames import BASE, V1, Unparsed, parse
 from turnback.api.limits import Places, Rate
 from turnback.api.protocol import socket_of
+from turnback.api.shown_plans import with_plan
 from turnback.api.whole import READ_AT_ONCE
 from turnback.core.errors import (
     InvalidFormat,
@@ -37,6 +38,8 @@ from turnback.core.errors import (
 )
 from turnback.core.principal import Principal
 from turnback.core.tree import Step
+from turnback.core.undo.words import Language
+from turnback.sessions import standing
 from turnback.sessions.actor import Actor, View
 from turnback.sessions.broadcast import DRAINING, SIGNED_OUT, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
@@ -179,6 +182,7 @@ class _Connection:
                 {record.step.id: record for record in records},
                 branches,
                 [undo.progress() for undo in undos],
+                await standing.now(self._actor.memory),
                 epoch=self._sessions.epoch,
                 reset=asked is not None,
             )
@@ -300,13 +304,16 @@ class _Connection:
             done = await actor.ask(asked)
         except TurnbackError as error:
             log.debug("command refused", kind=type(asked.command).__name__, code=error.code)
-            self._refuse(subscriber, error, asked.request_id)
+            said = with_plan(error, Language.ENGLISH)
+            self._refuse(subscriber, said, asked.request_id)
         except Exception:
             log.exception("command failed")
             sentence = "Something went wrong on the server; nothing was changed"
             self._refuse(subscriber, TurnbackError(sentence), asked.request_id)
         else:
             log.debug("command done", kind=type(asked.command).__name__)
+            if done.remains and not self._v1:
+                subscriber.put(Reply(orjson.dumps(encode.remains_frame(done.remains))))
             if asked.request_id is not None:
                 ack = encode.ack_frame(asked.request_id, done)
                 subscriber.put(Reply(orjson.dumps(ack)))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import perf_counter, time
@@ -61,6 +61,7 @@ from turnback.sessions.commands import (
 from turnback.sessions.memory import Memory, Reading
 from turnback.sessions.planning import Check, Planner
 from turnback.sessions.plans import Plan, Resume
+from turnback.sessions.undoing import UndoPlanning
 from turnback.settings import Settings
 from turnback.store.dao import Dao, RequestTaken, TurnKeyTaken, UndoTaken
 from turnback.store.database import lost, unreachable
@@ -189,6 +190,7 @@ class Actor:
     ) -> None:
         self._undo = undo
         self.undoing: UndoRun | None = None
+        self._looks: dict[Principal, asyncio.Task[None]] = {}
         self.key = key
         self.project_id = service.project_id
         self.hub = Hub()
@@ -458,12 +460,13 @@ class Actor:
             if not answer.done():
                 answer.set_exception(_left())
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         # None is kept once it has ended: how it ended holds its frame, and that the whole session,
         # which would stay in memory until a collection that seldom comes.
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     # -- the queue
 
@@ -685,9 +688,36 @@ class Actor:
         left = last + self._settings.lease_expiry - asyncio.get_running_loop().time()
         return round((time() + left) * 1000)
 
-    def tell_plan(self, principal: Principal, frame: bytes) -> None:
-        """Tell what a look at the world found, to who asked for the plan and nobody else."""
-        self.hub.tell_one(principal, Reply(frame))
+    @property
+    def undo_planning(self) -> UndoPlanning:
+        """What makes plans of what is to be undone here."""
+        return self._planner.undoing
+
+    def look(self, principal: Principal, frames: AsyncIterator[bytes]) -> None:
+        """Tell who asked for a plan, and nobody else, what a look at the world finds.
+
+        Whoever asks for another plan looks at that one.
+        """
+
+        async def tell() -> None:
+            try:
+                async for frame in frames:
+                    self.hub.tell_one(principal, Reply(frame))
+            except TurnbackError as error:
+                log.warning("plan not looked at to the end", code=error.code)
+
+        if (before := self._looks.get(principal)) is not None:
+            before.cancel()
+        self._looks[principal] = task = self._spawn(tell(), "look at a plan")
+        task.add_done_callback(
+            lambda done: self._looks.pop(principal) if self._looks.get(principal) is done else None
+        )
+
+    def step_of(self, *, turn_id: str | None, step_id: str | None) -> str:
+        """The first step of a turn on the path, or a step on it. Raises as a revert does."""
+        tree = self.memory.tree
+        first = tree.step_on_path(step_id or "") if turn_id is None else tree.turn_on_path(turn_id)
+        return first.id
 
     def _release_undo(self, run: UndoRun) -> None:
         if self.undoing is run:

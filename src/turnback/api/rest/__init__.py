@@ -23,6 +23,7 @@ from turnback.api.rest import (
     steps,
     tickets,
     transcripts,
+    undo_runs,
     undos,
     workflow,
 )
@@ -38,6 +39,7 @@ for subject in (
     preview,
     effects,
     undos,
+    undo_runs,
     attachments,
     forks,
     grants,

@@ -42,6 +42,7 @@ class CommandAnswer(BaseModel):
     headId: str
     eventSeq: int
     turnId: str | None = None
+    undoId: str | None = None
 
 
 class CommandEnd(CommandAnswer):
@@ -90,6 +91,8 @@ async def command(
             answer = {"headId": done.head_id, "eventSeq": done.event_seq}
             if done.turn_id is not None:
                 answer |= {"turnId": done.turn_id}
+            if done.undo_id is not None:
+                answer |= {"undoId": done.undo_id}
             claim.answer = Answer(202, orjson.dumps(answer).decode())
         if wait is not None:
             ended = await _ended(request, session_id, asked, orjson.loads(claim.answer.body))

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from turnback.api import undo_checks
+from turnback.api import encode
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
-from turnback.api.rest.reading import Timezone, calendar, language
+from turnback.api.rest.reading import UtcOffset, calendar, language
 from turnback.api.rest.request import (
     Body,
     actor_of,
@@ -30,7 +30,10 @@ from turnback.core.principal import Right
 from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.rows import Policy
 from turnback.core.values import counted
+from turnback.sessions.actor import Actor
 from turnback.sessions.commands import Asked, Undo
+from turnback.sessions.undo_checks import look
+from turnback.sessions.undoing import ShownPlan
 from turnback.store.keys import Answer
 
 router = APIRouter(responses=PROBLEMS)
@@ -54,8 +57,8 @@ class AskBody(Body):
     most that may be made.
     """
 
-    turn_ids: list[Id] = []
-    effect_ids: list[Id] = []
+    turn_ids: list[Id] = Field(default_factory=list)
+    effect_ids: list[Id] = Field(default_factory=list)
     undo_id: Id | None = None
     revert: RevertBody | None = None
     with_dependents: bool = False
@@ -82,21 +85,23 @@ class StartedBody(BaseModel):
     response_model=PlanBody,
     openapi_extra=body_of(AskBody),
 )
-async def plan_undo(request: Request, session_id: str, timezone: Timezone = None) -> Response:
+async def plan_undo(request: Request, session_id: str, utc_offset: UtcOffset = 0) -> Response:
     """What an undo would do: from the log alone, and good for `undo_plan_ttl`.
 
     What a look at the world then finds of each effect comes to the caller's own sockets of this
     session, as `WsServerUndoEvent`s of phase `plan`.
     """
     said = language(request)
-    when = calendar(said, timezone)
+    when = calendar(said, utc_offset)
     sessions, principal = sessions_of(request), principal_of(request)
     body = parsed(AskBody, await read_object(request))
     await sessions.dao.key(principal, session_id, right=Right.RUN)
     actor = await actor_of(request, session_id)
     asked = await _asked(request, body, actor)
     stored, foreseen = await actor.undo_planning.show(asked, by=principal.id)
-    undo_checks.begin(sessions, actor, principal, stored, foreseen)
+    shown = ShownPlan(stored, foreseen)
+    looking = look(actor, sessions.outside, sessions.settings, shown, by=principal.id)
+    actor.look(principal, (encode.looked_at(told) async for told in looking))
     answer = plan_body(
         stored.id,
         foreseen.plan,
@@ -105,10 +110,10 @@ async def plan_undo(request: Request, session_id: str, timezone: Timezone = None
         language=said,
         when=when,
     )
-    return json_answer(answer, status_code=201, headers={"content-language": said})
+    return json_answer(answer, status=201, headers={"content-language": said})
 
 
-async def _asked(request: Request, body: AskBody, actor: Any) -> AskedUndo:
+async def _asked(request: Request, body: AskBody, actor: Actor) -> AskedUndo:
     most = sessions_of(request).settings.max_undo_effects
     ids = [*body.turn_ids, *body.effect_ids]
     if len(ids) > most:
