@@ -60,7 +60,7 @@ async def follow(memory: Memory, change: Change) -> None:
     plan = await planned(memory, change)
     assert plan is not None
     commit = Planner(memory, SETTINGS, node_id=new_id()).commit(plan, Asked(change, LOCAL))
-    committed = await memory._dao.commit(commit)
+    committed = await memory.dao.commit(commit)
     assert committed is not None
     memory.follow(commit, None, committed.revision)
     followed = memory.row

@@ -101,7 +101,7 @@ class WsClientRevertCommand(_ClientFrame):
 
 
 class WsClientUndoCommand(_ClientFrame):
-    """Undo what was done outside as a plan has it; HEAD stays. One that is run already is joined."""
+    """Undo what was done outside as a plan has it; HEAD stays. One that is run is joined."""
 
     type: Literal["WsClientUndoCommand"]
     planId: Key
