@@ -408,7 +408,7 @@ export type WsClientStopCommand = {
   type: "WsClientStopCommand";
 };
 
-/** Undo what was done outside as a plan has it; HEAD stays. One that is run already is joined. */
+/** Undo what was done outside as a plan has it; HEAD stays. One that is run is joined. */
 export type WsClientUndoCommand = {
   requestId?: string | null;
   expectedHeadId?: string | null;
