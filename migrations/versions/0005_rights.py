@@ -21,11 +21,9 @@ branch_labels = None
 depends_on = None
 
 LISTED = """create index concurrently sessions_listed
-on sessions (project_id, visibility, (archived_at is not null), created_at, id)
-where deleted_at is null"""
+on sessions (project_id, visibility, (archived_at is not null), id) where deleted_at is null"""
 
-PRIVATE = """create index concurrently sessions_private
-on sessions (project_id, owner, created_at, id)
+PRIVATE = """create index concurrently sessions_private on sessions (project_id, owner, id)
 where deleted_at is null and visibility = 'private'"""
 
 TABLES = """
@@ -64,11 +62,10 @@ create table session_grants (
         check (rights <@ array['read', 'run', 'fork'] and cardinality(rights) > 0),
     granted_by text not null,
     created_at timestamptz not null,
-    session_created_at timestamptz not null,
     primary key (session_id, principal_id)
 );
 create index session_grants_by_principal
-    on session_grants (project_id, principal_id, session_created_at, session_id);
+    on session_grants (project_id, principal_id, session_id);
 
 create table tickets (
     hash bytea primary key,

@@ -32,7 +32,6 @@ create table session_lineage (
     sources uuid[] not null,
     fingerprint bytea not null,
     description text,
-    created_at timestamptz not null,
     primary key (root_id, session_id),
     constraint session_lineage_parent check (parent_id <> session_id),
     constraint session_lineage_boundary
@@ -55,8 +54,7 @@ end $$"""
 def upgrade() -> None:
     op.execute(TABLE)
     op.execute(
-        "create index session_lineage_by_parent"
-        " on session_lineage (root_id, parent_id, created_at, session_id)"
+        "create index session_lineage_by_parent on session_lineage (root_id, parent_id, session_id)"
     )
 
 

@@ -21,6 +21,7 @@ from alembic import command
 from alembic.config import Config
 from migrating import (
     READ,
+    SHAPES,
     STATEMENTS,
     WRITTEN_AT,
     columns,
@@ -29,6 +30,7 @@ from migrating import (
     rows,
     run,
     schema,
+    shape,
     to,
     written,
 )
@@ -46,9 +48,35 @@ SINCE = REVISIONS[REVISIONS.index(WRITTEN_AT) + 1 :]
 """The migrations that the written database has not had."""
 
 FORK = """insert into session_lineage (root_id, session_id, parent_id, inherited_turn_count,
-    cutoff_seq, depth, sources, fingerprint, created_at)
-select a, b, a, 0, 0, 1, '{}', '', now()
+    cutoff_seq, depth, sources, fingerprint)
+select a, b, a, 0, 0, 1, '{}', ''
 from (select gen_random_uuid() as a, gen_random_uuid() as b)"""
+
+FORK_NOW = FORK.replace("fingerprint)", "fingerprint, created_at)").replace("''", "'', now()")
+
+WAITING = """insert into session_directory
+select '{fork}'::uuid, project_id, root_id from session_directory where id = '{source}';
+insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash, initial_hash,
+    pending_action, created_at, updated_at)
+select root_id, '{fork}', project_id, 'bob', 'Fork', model, initial_hash, initial_hash,
+    json_build_object('mode', 'edit', 'draft', {draft}, 'turn_key', 'k'), '{made}', '{made}'
+from sessions where id = '{source}';
+insert into session_lineage (root_id, session_id, parent_id, boundary_turn, boundary_position,
+    inherited_turn_count, cutoff_seq, depth, sources, fingerprint)
+select root_id, '{fork}', id, '{turn}', 'before', 0, 0, 1, '{{}}', '' from sessions
+where id = '{source}';
+insert into session_grants select '{fork}', 'ann', project_id, root_id, '{{read}}', 'bob', now()
+from sessions where id = '{source}'"""
+"""A fork as it was made at migration 0008: its row of lineage and its grant have no time, and its
+draft does not say whether it quotes."""
+
+MADE_BY_THE_MIGRATIONS_THEMSELVES = """
+alter table session_lineage add column created_at timestamptz not null;
+alter table session_grants add column session_created_at timestamptz not null;
+drop index session_lineage_by_parent;
+create index session_lineage_by_parent
+    on session_lineage (root_id, parent_id, created_at, session_id)"""
+"""What 0005 and 0006 did for a while, beside what they do."""
 
 ATTACHMENT = """insert into attachments (root_id, id, session_id, project_id, name, type, size,
     sha256, principal, created_at)
@@ -188,6 +216,72 @@ def as_it_was(now: Any, was: Any) -> bool:
         case list():
             return len(now) == len(was) and all(map(as_it_was, now, was))
     return bool(now == was)
+
+
+async def test_forks_made_before_forks_had_a_time_have_their_sessions_and_their_drafts_go_on(
+    blank_database: str,
+) -> None:
+    await asyncio.to_thread(to, blank_database, WRITTEN_AT)
+    await asyncio.to_thread(written, blank_database)
+    await asyncio.to_thread(to, blank_database, "0008")
+    await asyncio.to_thread(run, blank_database, "insert into principals values ('ann')")
+    orders = next(iter(READ["read"]))
+    first, *_ = READ["read"][orders]["/transcript"]["records"]
+    forks = [f"00000000-0000-7000-8000-00000000000{n}" for n in range(4)]
+    drafts = [f"'{first['content']}'", "'mine'", f"'{first['content']}'", "'mine'"]
+    turns = [first["turn_id"]] * 2 + [forks[0]] * 2  # of the last two the turn was purged
+    for day, fork, draft, turn in zip((3, 1, 4, 2), forks, drafts, turns, strict=True):
+        put = WAITING.format(
+            fork=fork, source=orders, draft=draft, made=f"2026-10-0{day}", turn=turn
+        )
+        await asyncio.to_thread(run, blank_database, put)
+    await asyncio.to_thread(migrate, blank_database)
+    assert await asyncio.to_thread(
+        query,
+        blank_database,
+        """select l.created_at = s.created_at and g.session_created_at = s.created_at,
+            pending_action ->> 'draft', pending_action ->> 'quoted'
+        from sessions s join session_lineage l on l.session_id = s.id
+        join session_grants g on g.session_id = s.id order by s.id""",
+    ) == [(True, first["content"], "true"), (True, "mine", "false"), *[(True, None, None)] * 2]
+    async with serving(blank_database) as server:
+        listed = [session["id"] for session in (await get(server, "/sessions"))["sessions"]]
+        newest = [forks[n] for n in (2, 0, 3, 1)]
+        assert [id_ for id_ in listed if id_ in forks] == newest
+        asked = {"session_id": orders}
+        family = (await server.http.post("/sessions/lineage/query", json=asked)).json()
+        assert [child["session_id"] for child in family["children"]] == newest
+        drafts_left = [
+            (await get(server, f"/sessions/{fork}/pending-action"))["pending_action"]
+            for fork in forks
+        ]
+        assert [left and left["draft"] for left in drafts_left] == [
+            first["content"], "mine", None, None
+        ]  # fmt: skip
+
+
+def test_a_database_whose_forks_had_a_time_early_comes_to_the_same(
+    blank_database: str, fresh_database: str
+) -> None:
+    to(blank_database, "0008")
+    run(blank_database, MADE_BY_THE_MIGRATIONS_THEMSELVES)
+    run(blank_database, FORK_NOW)
+    migrate(blank_database)
+    assert schema(blank_database) == schema(fresh_database)
+    assert query(blank_database, "select created_at > '2020-01-01' from session_lineage") == [
+        (True,)
+    ]
+
+
+def test_a_migration_stays_as_it_was_when_databases_had_it(blank_database: str) -> None:
+    """What it makes may not change after it: who had it will not have it again.
+
+    One that makes something else is a migration of its own, with its own line in the file.
+    """
+    for revision in REVISIONS:
+        to(blank_database, revision)
+        assert (revision, shape(blank_database)) == (revision, SHAPES.get(revision))
+    assert list(SHAPES) == REVISIONS
 
 
 # -- which code serves which database
@@ -402,6 +496,7 @@ def test_a_downgrade_that_would_lose_something_is_refused_and_changes_nothing(
 
 async def test_a_fork_that_is_made_during_a_downgrade_is_not_lost(fresh_database: str) -> None:
     async with asyncio.timeout(60):
+        await asyncio.to_thread(to, fresh_database, "0006")
         forking = await asyncpg.connect(fresh_database)
         try:
             open_ = forking.transaction()

@@ -23,7 +23,7 @@ from turnback.store.check import examine
 from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.ids import new_id
-from turnback.store.purge import Erased
+from turnback.store.purge import LOCK_FAMILY, Erased
 
 BATCH = 3
 STRANGER = service_of("elsewhere")
@@ -332,3 +332,50 @@ async def test_the_parts_of_a_transcript_around_what_was_purged_are_read(dao: Da
     assert await ids(0, 3) == await ids(0, 6) == await ids(1, 2) == (2, 4)
     assert await ids(3, 1) == await ids(3, 3) == (3, 4)
     assert await ids(4, 2) == whole[4:]
+
+
+async def test_a_fork_that_waited_for_a_purge_says_nothing_of_what_it_has_removed(
+    dao: Dao, database: Database
+) -> None:
+    """It began before, and its statement sees the records still."""
+    parent = await Story.begin(dao)
+    first = await parent.prompt("secret", "words")
+    child = await Story.of(dao, await fork(dao, parent, first))
+    await parent.delete()
+    asked = [
+        Fork(child.key.id, new_id(), Boundary(first, Side.BEFORE), PendingMode.EDIT),
+        Fork(child.key.id, new_id(), Boundary(first, Side.AFTER)),
+        Fork(child.key.id, new_id()),
+    ]
+    async with database.connection() as holder:
+        holding = holder.transaction()
+        await holding.start()
+        await holder.execute(LOCK_FAMILY, parent.key.root_id)
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            purge = group.create_task(dao.purge(LOCAL, parent.key.id, batch=BATCH))
+            await waiting(database, 1)
+            forks = [group.create_task(forked(dao, fork)) for fork in asked]
+            await waiting(database, 1 + len(asked))
+            await holding.rollback()
+    assert purge.result().records == 3
+    assert [task.result() for task in forks] == [HistoryPurged] * len(asked)
+    assert await wrong(database) == []
+
+
+async def forked(dao: Dao, asked: Fork) -> type[TurnbackError] | None:
+    """How a fork was refused; None: it was made."""
+    try:
+        await dao.fork(LOCAL, asked, now=NOW, max_depth=128)
+    except TurnbackError as error:
+        return type(error)
+    return None
+
+
+async def waiting(database: Database, count: int) -> None:
+    """Until so many connections wait for a lock."""
+    text = """select count(*) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'"""
+    while True:
+        if await database.run(lambda c: c.fetchval(text)) >= count:
+            return
+        await asyncio.sleep(0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import re
 import subprocess
@@ -23,6 +24,9 @@ READ: dict[str, Any] = json.loads((FOLDER / "read.json").read_text())
 """What that server answered of its sessions: by session, then by what follows its path."""
 STATEMENTS: list[str] = json.loads((FOLDER / "statements.json").read_text())
 """What it said to the database, as that has logged it: commits, reads, lists, leases, keys."""
+
+SHAPES: dict[str, str] = json.loads((FOLDER.parent / "migrations.json").read_text())
+"""The `shape` that each migration leads to, as it was when it was written."""
 
 
 def to(url: str, revision: str) -> None:
@@ -69,6 +73,28 @@ def run(url: str, text: str) -> None:
 def schema(url: str) -> str:
     """All that the database defines, as SQL."""
     return re.sub(r"\\(un)?restrict .*", "", _dumped(url, "--schema-only"))
+
+
+def shape(url: str) -> str:
+    """A hash of the database's columns, indexes and constraints."""
+    made = query(
+        url,
+        """select 'column', attrelid::regclass::text, attname::text, atttypid::regtype::text,
+            attnotnull, (select pg_get_expr(adbin, adrelid) from pg_attrdef
+                where adrelid = attrelid and adnum = attnum)
+        from pg_attribute join pg_class on oid = attrelid
+        where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and attnum > 0
+            and not attisdropped
+        union all
+        select 'index', indexdef, indexname, '', false, '' from pg_indexes
+        where schemaname = 'public'
+        union all
+        select 'constraint', conrelid::regclass::text, conname::text, pg_get_constraintdef(oid),
+            convalidated, '' from pg_constraint
+        where connamespace = 'public'::regnamespace and contype in ('c', 'f', 'p', 'u')
+        order by 1, 2, 3""",
+    )
+    return hashlib.sha256(repr(made).encode()).hexdigest()[:16]
 
 
 def columns(url: str) -> dict[str, list[str]]:

@@ -397,7 +397,10 @@ class Dao:
         if whole and source.id not in self._intricate:
             row = await self._write(forks.WHOLE, args, at="fork")
         if row is None:
-            row = await self._write(forks.FORK, args, at="fork")
+            for _ in range(forks.TRIES):
+                row = await self._write(forks.FORK, args, at="fork")
+                if row is None or not row["is_late"]:
+                    break
             if whole and row is not None and row["parent_id"] is not None:
                 self._keep(self._intricate, source.id, True)
         if row is not None and row["parent_id"] is not None:

@@ -16,6 +16,7 @@ import asyncpg
 
 from turnback.core.errors import (
     BadInput,
+    Contended,
     CountMismatch,
     DepthLimit,
     HistoryMissing,
@@ -35,18 +36,22 @@ LINEAGE = """parent_id, boundary_turn, boundary_position, inherited_turn_count, 
 
 SUFFIX = " (branch)"
 LONGEST_NAME = 200
+TRIES = 3
+"""How often a fork is asked for that purges of its family make late."""
 
 _FOUND = """with recursive family as materialized (
-    select project_id, family_epoch from families where root_id = $1::uuid {family_lock}),
+    select project_id, family_epoch, family_epoch is distinct from (
+        select family_epoch from families where root_id = $1::uuid) as is_late
+    from families where root_id = $1::uuid {family_lock}),
 source as materialized (
     select s.project_id, s.name, s.model, s.head_branch, s.head_seq, s.initial_hash, s.run_settings,
-        s.visibility, family_epoch
+        s.visibility, family_epoch, is_late
     from sessions s cross join family
     where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null
         and (s.id = s.root_id or exists (select from session_lineage l
             where l.root_id = $1::uuid and l.session_id = $2::uuid)) {source_lock}),
 turn as (
-    select s.head_branch, s.head_seq, s.family_epoch, t.id as turn_id, t.kind,
+    select s.head_branch, s.head_seq, s.family_epoch, s.is_late, t.id as turn_id, t.kind,
         t.effective_index, t.first_branch, t.first_seq, t.last_seq,
         $5::text is distinct from 'before' as is_after
     from source s
@@ -108,12 +113,16 @@ judged as (
 `is_purged`: its boundary is in a part that was purged. Without a family epoch nothing ever was. A
 boundary after such a part is as good as the source is: its fork inherits what is left.
 
+`is_late`: a purge has ended while the lock was waited for. The lock has the family's row as it is
+now and the rest of the statement is older, so it would read, and write down, what is purged.
+
 What is looked up by key is in a subquery of its own (`offset 0`): otherwise a plan made while a
 table was small may join it whole, and a fork would cost as much as the family is large.
 """
 
 _ALLOWED = """
-    select * from judged where (cut = 0 or cutoff_step is not null) and not is_purged
+    select * from judged where not is_late and not is_purged
+        and (cut = 0 or cutoff_step is not null)
         and (turn_id is null or begins)
         and (turn_id is null or not is_after or ends)
         and depth <= $12::integer and ($13::integer is null or inherited = $13::integer)
@@ -165,7 +174,8 @@ FORK = f"""{_FOUND.format(family_lock="for key share", source_lock="for key shar
 allowed as ({_ALLOWED}),
 {_make(_PENDING, _FILES)}
 select i.*, j.turn_id, j.kind, j.is_after, j.begins, j.ends, j.cut, j.inherited,
-    j.depth as would_be, j.is_purged, j.has_prompt, j.cutoff_step is not null as is_whole,
+    j.depth as would_be, j.is_late, j.is_purged, j.has_prompt,
+    j.cutoff_step is not null as is_whole,
     exists (select from session_directory where id = $3::uuid) as is_taken
 from judged j left join inherits i on true
 """
@@ -237,6 +247,8 @@ def refusal(row: asyncpg.Record, asked: Fork, *, max_depth: int) -> TurnbackErro
     """Why a fork was not made, from the row of `FORK`; None: its id was taken in that moment."""
     if row["is_taken"]:
         return conflict()
+    if row["is_late"]:
+        return Contended("Others purged sessions of this family meanwhile; fork it once more")
     if row["would_be"] > max_depth:
         return DepthLimit(
             f"A session may be a fork of a fork {counted(max_depth, 'time')} (`max_fork_depth`); "
