@@ -457,7 +457,7 @@ KEPT = {
         "delete from blobs where hash = 'x'",
     ),
     "forks": Kept("0006", FORK, "there are forks", "delete from session_lineage"),
-    "effects": Kept("0010", EFFECT, "there are effects outside", "delete from effects"),
+    "effects": Kept("0011", EFFECT, "there are effects outside", "delete from effects"),
     "purges": Kept("0008", PURGED, "there are purged records", "delete from purged_records"),
     "attachments": Kept(
         "0007", ATTACHMENT, "there are attachments", "update attachments set deleted_at = now()"

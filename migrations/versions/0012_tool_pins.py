@@ -3,14 +3,14 @@
 Of no root: a tool is the same for all sessions. Going down forgets the pins; on the way up again
 each tool is pinned as it is found then.
 
-Revision ID: 0011
-Revises: 0010
+Revision ID: 0012
+Revises: 0011
 """
 
 from alembic import op
 
-revision = "0011"
-down_revision = "0010"
+revision = "0012"
+down_revision = "0011"
 branch_labels = None
 depends_on = None
 

@@ -8,8 +8,8 @@ to be kept secret is in a `bytea`, encrypted.
 
 Going down is refused while there are effects: nobody could take them back any more.
 
-Revision ID: 0010
-Revises: 0009
+Revision ID: 0011
+Revises: 0010
 """
 
 from alembic import op
@@ -17,8 +17,8 @@ from sqlalchemy import text
 
 from turnback.core.errors import DowngradeRefused
 
-revision = "0010"
-down_revision = "0009"
+revision = "0011"
+down_revision = "0010"
 branch_labels = None
 depends_on = None
 
