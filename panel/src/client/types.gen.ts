@@ -278,6 +278,7 @@ export type StepFrame = {
   toolResults?: ToolResultFrame[] | null;
   usage?: UsageFrame | null;
   attachments?: AttachedFrame[] | null;
+  world?: WorldFrame[] | null;
   branchId: string;
   kind: "prompt" | "edit";
   endReason: "complete" | "stopped" | "failed" | "limit" | "interrupted" | null;
@@ -339,6 +340,16 @@ export type UsageFrame = {
   inputTokens: number;
   outputTokens: number;
   totalTokens: number;
+};
+
+/** An effect that stood otherwise than the conversation had it when the message was sent. `things` are what it touched, by kind and key; `people` how many it told. `at` is in ms. */
+export type WorldFrame = {
+  effectId: string;
+  standing: "in_force" | "reverted" | "compensated" | "cancelled" | "in_doubt" | "partly";
+  tool: string;
+  things: string[];
+  people: number;
+  at: number;
 };
 
 /** A person's decision about a call that waits; `argsHash` is that of what they were shown. `input` are other arguments to make the call with; the agent is told of them. */

@@ -281,7 +281,7 @@ def step(record: Record) -> dict[str, Any]:
     """A step as a v1 client sees it: no contents, and the + members."""
     held = record.step
     payload = orjson.loads(record.payload)
-    attached = {"attachments": payload["attachments"]} if "attachments" in payload else {}
+    attached = {name: payload[name] for name in ("attachments", "world") if name in payload}
     return (
         _step(record, payload)
         | attached

@@ -365,10 +365,25 @@ class StepMembers(_Frame):
     usage: UsageFrame | None = None
 
 
+class WorldFrame(_Frame):
+    """An effect that stood otherwise than the conversation had it when the message was sent.
+
+    `things` are what it touched, by kind and key; `people` how many it told. `at` is in ms.
+    """
+
+    effectId: str
+    standing: Literal["in_force", "reverted", "compensated", "cancelled", "in_doubt", "partly"]
+    tool: str
+    things: list[str]
+    people: int
+    at: int
+
+
 class StepFrame(StepMembers):
     """A step as a v1 client sees it: without the workflows, which are read by the step's id."""
 
     attachments: list[AttachedFrame] | None = None
+    world: list[WorldFrame] | None = None
     branchId: str
     kind: Literal["prompt", "edit"]
     endReason: Literal["complete", "stopped", "failed", "limit", "interrupted"] | None

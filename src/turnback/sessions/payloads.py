@@ -13,16 +13,25 @@ from turnback.agent.steps import Opened, PastStep, StepDraft, ToolCall, ToolResu
 from turnback.core.attachments import Attachment
 from turnback.core.edits import Edit, ReplaceWorkflow, describe
 from turnback.core.tree import TurnKind
+from turnback.sessions.world_told import told
 from turnback.store.rows import Record
 
 
 def of_prompt(
-    content: str, message_source: str | None, attachments: Sequence[Attachment] = ()
+    content: str,
+    message_source: str | None,
+    attachments: Sequence[Attachment] = (),
+    world: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The payload of a user's message."""
+    """The payload of a user's message; `world` is its world note."""
     attached = [asdict(attachment) for attachment in attachments]
     return _dump(
-        {"content": content, "messageSource": message_source, "attachments": attached or None}
+        {
+            "content": content,
+            "messageSource": message_source,
+            "attachments": attached or None,
+            "world": world or None,
+        }
     )
 
 
@@ -106,7 +115,7 @@ def past_step(record: Record, kind: TurnKind, files: tuple[PastFile, ...] = ()) 
     payload: dict[str, Any] = orjson.loads(record.payload)
     return PastStep(
         role=record.step.role,
-        content=payload["content"],
+        content=payload["content"] + _outside(payload),
         kind=kind,
         end_reason=record.step.end_reason,
         files=files,
@@ -119,6 +128,11 @@ def past_step(record: Record, kind: TurnKind, files: tuple[PastFile, ...] = ()) 
             for r in payload.get("toolResults", ())
         ),
     )
+
+
+def _outside(payload: Mapping[str, Any]) -> str:
+    """What a message's world note tells the model."""
+    return told(payload["world"]) if "world" in payload else ""
 
 
 def _dump(payload: dict[str, Any]) -> str:

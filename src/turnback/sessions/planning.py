@@ -35,7 +35,7 @@ from turnback.core.tree import (
     State,
 )
 from turnback.core.values import counted
-from turnback.sessions import payloads, standing
+from turnback.sessions import payloads, standing, world
 from turnback.sessions.commands import (
     Approve,
     Asked,
@@ -263,7 +263,12 @@ class Planner:
         return Plan(
             guard=Idle(self._memory.revision, claims=True),
             events=events,
-            payload=payloads.of_prompt(command.content, command.message_source, attached),
+            payload=payloads.of_prompt(
+                command.content,
+                command.message_source,
+                attached,
+                world=await world.note(self._memory),
+            ),
             attachments=command.attachment_ids,
             after=self._memory.present,
             node_id=self._node_id,

@@ -25,7 +25,7 @@ from turnback.store.transcripts import Page, Place, Transcripts
 Start = tuple[str, int, int]
 """Where a page begins, in which family, and how many records it may have."""
 
-SAID = ("messageSource", "attachments", "toolCalls", "toolResults", "usage")
+SAID = ("messageSource", "attachments", "world", "toolCalls", "toolResults", "usage")
 """The members of a payload that are shown after its content, where it has them."""
 
 
@@ -62,6 +62,17 @@ class AttachedBody(BaseModel):
     size: int
 
 
+class WorldBody(BaseModel):
+    """An effect that stood otherwise than the conversation had it when the message was sent."""
+
+    effect_id: str
+    standing: Literal["in_force", "reverted", "compensated", "cancelled", "in_doubt", "partly"]
+    tool: str
+    things: list[str]
+    people: int
+    at: int
+
+
 class RecordBody(BaseModel):
     """A step. `seq` is its place in the transcript from 1, `record_index` that in its turn."""
 
@@ -78,6 +89,7 @@ class RecordBody(BaseModel):
     is_end: bool
     message_source: Literal["chat", "feedback"] | None = None
     attachments: list[AttachedBody] | None = None
+    world: list[WorldBody] | None = None
     tool_calls: list[ToolCallBody] | None = None
     tool_results: list[ToolResultBody] | None = None
     usage: UsageBody | None = None
