@@ -127,3 +127,66 @@ async def test_calls_wait_for_a_person_and_what_an_undo_left_is_acknowledged(
     await page.reload()
     await expect(desk.status).to_have_text("Ready")
     await expect(dock).to_have_count(0)
+
+
+async def told(demo: Service, desk_of: Callable[..., Any]) -> Desk:
+    """A page on a session in which the story was told, every call of it approved."""
+    desk: Desk = await (await desk_of(demo)).open(await demo.session())
+    await desk.send(story.PROMPT)
+    for tool in ("send_email", "send_transfer", "send_text"):
+        await card(desk, tool).get_by_role("button", name="Approve", exact=True).click()
+        await expect(card(desk, tool)).to_have_count(0)
+    await expect(desk.status).to_have_text("Ready")
+    await expect(desk.page.locator(".standing-badge[data-standing=in_force]")).to_have_count(12)
+    return desk
+
+
+async def test_a_revert_that_reaches_outside_is_planned_and_a_strangers_change_is_kept(
+    demo: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk = await told(demo, desk_of)
+    page = desk.page
+    theirs = {"changes": {"phone": "555-9999"}}
+    changed = await demo.http.patch(f"{demo.url}/demo/contact/ben", json=theirs)
+    assert changed.status_code == 200, changed.text
+
+    await desk.revert_button(story.PROMPT).click()
+    groups = desk.sheet.locator("[data-group]")
+    await expect(groups).to_have_count(3)
+    await expect(groups.nth(0)).to_contain_text("Cannot be taken back (3)")
+    await expect(groups.nth(0)).to_contain_text("Touched: lina@example.org")
+    await expect(groups.nth(1)).to_contain_text("Will be compensated, and leaves something (2)")
+    await expect(groups.nth(2)).to_contain_text("Will be reverted (7)")
+    drifted = desk.sheet.locator("[data-check=review]")
+    await expect(drifted).to_have_text("changed by somebody else: it will be left to you")
+    await expect(desk.sheet.locator("[data-check=unchecked]")).to_have_count(0)
+    await clean(desk, "a plan")
+
+    await desk.sheet.get_by_role("button", name="Revert and undo effects").click()
+    await expect(desk.prompts).to_have_count(0)
+    await expect(desk.composer).to_have_value(story.PROMPT)
+    outside = page.get_by_role("region", name="Effects outside")
+    await expect(outside).to_contain_text("things remain")
+    await outside.get_by_role("button", name="Show the report").click()
+    report = page.get_by_role("dialog", name="What the undo came to")
+    await expect(report.get_by_role("row", name="555-9999")).to_be_visible()
+    assert (await demo.get("/demo/contact"))["things"][0] is not None
+    await page.keyboard.press("Escape")
+    await desk.redo.click()
+    await expect(desk.prompts).to_have_count(1)
+    reverted = page.locator(".standing-badge[data-standing=reverted]")
+    await expect(reverted.first).to_be_attached()
+
+
+async def test_a_revert_of_the_canvas_only_leaves_what_was_done_outside(
+    demo: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk = await told(demo, desk_of)
+    await desk.revert_button(story.PROMPT).click()
+    await expect(desk.sheet.locator("[data-group]")).to_have_count(3)
+    await desk.sheet.get_by_role("button", name="Revert the canvas only").click()
+    await expect(desk.dock).to_be_visible()
+    session = desk.id
+    stands = (await demo.get(f"/sessions/{session}/effects"))["effects"]
+    assert {effect["standing"] for effect in stands} == {"in_force"}
+    assert (await demo.get(f"/sessions/{session}/undos"))["undos"] == []
