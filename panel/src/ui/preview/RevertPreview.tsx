@@ -80,7 +80,7 @@ export function RevertPreview({
           ? `Revert to before “${words}”?`
           : `Revert to before step ${target.step.stepId} of “${words}”?`}
       </h2>
-      <div className="preview-body">
+      <div className="preview-body" tabIndex={0} role="group" aria-label="What it would do">
         <p role="status" className={looked?.renewed ? "note warn" : undefined}>
           {looked === null
             ? "Looking at what would change"
