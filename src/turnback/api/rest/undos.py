@@ -22,6 +22,7 @@ from turnback.core.principal import Right
 from turnback.core.undo import account
 from turnback.core.undo.outcome import counts
 from turnback.core.undo.report import Draft, ReportItem, ReportResidue
+from turnback.core.undo.reporting import report_of, residue_of
 from turnback.core.undo.rows import Claim, ResidueStatus
 from turnback.core.undo.words import Language, headline
 from turnback.store.ids import ID, is_id
@@ -208,11 +209,11 @@ async def get_undo(
     when = calendar(said, utc_offset)
     key = await _key(request, session_id, Right.RUN)
     undo = await sessions_of(request).dao.undos.get(key, undo_id)
-    report = account.report(
+    report = report_of(
         undo.run,
         undo.members,
+        undo.residues,
         undo.effects,
-        undo.residues.items(),
         language=said,
         when=when,
         secret=undo.secret,
@@ -247,7 +248,7 @@ async def list_residues(
         before=_place(cursor),
         limit=limit + 1,
     )
-    page = [account.residue(id_, row, language=said, when=when) for id_, row in found[:limit]]
+    page = [residue_of(id_, row, language=said, when=when) for id_, row in found[:limit]]
     return json_answer(
         {
             "language": said,
@@ -267,7 +268,7 @@ async def acknowledge_residue(
     when = calendar(said, utc_offset)
     key, principal = await _key(request, session_id, Right.RUN), principal_of(request)
     row = await sessions_of(request).dao.undos.acknowledge(key, residue_id, by=principal.id)
-    return json_answer(_residue(account.residue(residue_id, row, language=said, when=when)))
+    return json_answer(_residue(residue_of(residue_id, row, language=said, when=when)))
 
 
 async def _key(request: Request, session_id: str, right: Right) -> SessionKey:

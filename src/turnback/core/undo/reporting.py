@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from turnback.core.effects import Effect
+from turnback.core.undo.account import what
 from turnback.core.undo.outcome import counts
 from turnback.core.undo.report import Report, ReportItem, ReportResidue
 from turnback.core.undo.rows import CompensationRow, ResidueRow, RunRow
@@ -19,10 +20,12 @@ def report_of(
     *,
     language: Language,
     when: When,
+    secret: frozenset[str] = frozenset(),
 ) -> Report:
     """What came of a run. `residues` are by their ids, `effects` as they stand now.
 
-    It names people and shows values, so it is for who has the right `run`.
+    Of those effects that are `secret` no value is in it. It names people and shows values, so it
+    is for who has the right `run`.
     """
     rows = sorted(compensations, key=lambda row: row.position)
     counted = counts(rows)
@@ -31,29 +34,36 @@ def report_of(
         outcome=run.outcome,
         headline=headline(run.outcome, counted, language),
         counts={count.value: number for count, number in counted.items()},
-        items=tuple(_item(row, effects[row.effect_id], language) for row in rows),
-        residues=tuple(_residue(id_, residue, language, when) for id_, residue in residues.items()),
+        items=tuple(
+            _item(row, effects[row.effect_id], language, hidden=row.effect_id in secret)
+            for row in rows
+        ),
+        residues=tuple(
+            residue_of(id_, residue, language=language, when=when)
+            for id_, residue in residues.items()
+        ),
         spent=run.spent,
         budget=run.budget,
     )
 
 
-def _item(row: CompensationRow, effect: Effect, language: Language) -> ReportItem:
+def _item(row: CompensationRow, effect: Effect, language: Language, *, hidden: bool) -> ReportItem:
     return ReportItem(
         effect_id=effect.id,
         tool=f"{effect.connection}.{effect.tool}",
-        what=effect.names.get("subject", ""),
+        what=what(effect),
         verb=row.verb,
         state=row.state,
         reason=row.reason,
         said=state_text(row.state, row.reason, language),
         standing=effect.standing,
         people=effect.people,
-        values=row.values,
+        values=() if hidden else row.values,
     )
 
 
-def _residue(id_: str, residue: ResidueRow, language: Language, when: When) -> ReportResidue:
+def residue_of(id_: str, residue: ResidueRow, *, language: Language, when: When) -> ReportResidue:
+    """One residue in words."""
     text = residue_text(residue, language, when)
     return ReportResidue(
         residue_id=id_,
