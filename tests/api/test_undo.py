@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from people import peopled
 from processes import eventually
 from scripted_provider import ScriptedProvider, text
-from undoing import place, states, undo_frames
+from serving import serving
+from undoing import place, report, states, undo_frames
 from wire import is_error
+
+from turnback.agent import story
 
 
 async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
@@ -300,3 +305,36 @@ async def test_a_forks_plan_lists_what_it_inherited_as_its_parents_and_does_noth
             ack = await client.ask("Revert", messageId=turn, effects="undo")
             assert (ack["headId"], ack.get("undoId")) == ("step-initial", None)
         assert w.phone() == "2"
+
+
+async def test_the_demos_twelve_calls_on_a_tool_server_are_taken_back_as_far_as_they_can_be(
+    fresh_database: str, tmp_path: Path
+) -> None:
+    async with serving(fresh_database, demo=True, data_dir=tmp_path, approval="never") as server:
+        session = await server.session()
+
+        async def things(kind: str) -> dict[str, Any]:
+            found = (await server.http.get(f"/demo/{kind}")).json()["things"]
+            return {thing["id"]: thing["fields"] for thing in found}
+
+        before = await things("contact"), await things("event"), await things("channel")
+        async with server.connect(session) as client:
+            await client.snapshot()
+            frames = await client.prompt(story.PROMPT)
+            turn = next(f["step"]["messageId"] for f in frames if "step" in f)
+            assert (await things("contact"), await things("event"), await things("channel")) != (
+                before
+            )
+            refused = await client.ask("Revert", messageId=turn, effects="undo")
+            assert refused["code"] == "plan_required"
+            groups = Counter(m["group"] for m in refused["data"]["plan"]["members"])
+            assert groups == {"reverted": 7, "compensated": 2, "stays": 3}
+            plan_id = refused["data"]["planId"]
+            ack = await client.ask("Revert", messageId=turn, effects="undo", planId=plan_id)
+            assert ack["headId"] == "step-initial"
+            found = await report(server, session, ack["undoId"])
+        assert found["outcome"] == "partially_reverted"
+        assert found["counts"]["needs_you"] == 3
+        assert found["counts"]["revert"] + found["counts"]["cancel"] == 7
+        assert found["counts"]["compensate"] == 2
+        assert (await things("contact"), await things("event"), await things("channel")) == before
