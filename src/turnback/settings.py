@@ -259,6 +259,8 @@ class Settings(BaseSettings):
     """
     undo_backoff_max: Seconds = 20.0
     """The longest that it waits."""
+    undo_settle_interval: Seconds = 60.0
+    """How often it is looked whether what undos have left is settled."""
     max_undo_effects: Positive = 1_000
     """Effects, and turns, that one plan may name."""
 

@@ -35,8 +35,6 @@ from turnback.settings import Settings
 
 LATER = "Not offered yet"
 COMMON = {"type", "requestId", "expectedHeadId"}
-COMES_LATER = {"planId"}
-"""Members of commands that are taken to be refused."""
 
 
 def members(union: Any) -> dict[str, type[BaseModel]]:
@@ -120,7 +118,7 @@ def test_every_command_is_documented_with_its_members() -> None:
         names(row[0])[0]: set(names(row[1])) for row in tables(section("Commands"))[1][1:]
     }
     assert documented == {
-        type_: set(model.model_fields) - COMMON - COMES_LATER
+        type_: set(model.model_fields) - COMMON
         for type_, model in members(frames.ClientFrame).items()
     }
     assert {names(row[0])[0] for row in table("Commands")} == COMMON - {"type"}
@@ -178,8 +176,6 @@ async def test_commands_that_come_later_are_not_available_and_not_named(standing
     assert commands == frames.LATER_TYPES
     asked: list[tuple[str, dict[str, Any]]] = [
         *((name.removeprefix("WsClient").removesuffix("Command"), {}) for name in commands),
-        ("Revert", {"messageId": "x", "effects": "undo"}),
-        ("Revert", {"messageId": "x", "planId": "x"}),
     ]
     session = await standing.session()
     async with standing.connect(session) as client:

@@ -12,7 +12,8 @@ what a program needs (never a secret, never bytes of another session).
         PreconditionFailed, PreconditionRequired, BranchLimit, Archived, NotAvailable,
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
         TooManyWaits, TooManyTickets, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
-        AttachmentInherited, NotDeleted, UndoInProgress, PlanChanged, PlanRequired, PlanRefused
+        AttachmentInherited, NotDeleted, UndoInProgress, PlanChanged, PlanRequired, PlanRefused,
+        NotOverwritable
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
         NoSuchApproval, UnknownUndo, UnknownPlan, UnknownResidue, HistoryPurged, AttachmentNotFound,
@@ -261,6 +262,12 @@ class PlanRefused(Refusal):
     """A plan that cannot be run: something depends on it, or itself; data: `missing`, `cycle`."""
 
     code = "plan_refused"
+
+
+class NotOverwritable(Refusal):
+    """A residue that is not somebody else's change, or whose effect is taken back by now."""
+
+    code = "not_overwritable"
 
 
 class AlreadyDecided(Refusal):

@@ -83,6 +83,13 @@ class Undo:
 
 
 @dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Put an effect back over what somebody else has written, as this residue shows it."""
+
+    residue_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Redo:
     """HEAD forward again, once or all the way."""
 
@@ -164,6 +171,7 @@ Command = (
     | RevertTurn
     | RevertStep
     | Undo
+    | Overwrite
     | Redo
     | Checkout
     | EditWorkflow
@@ -191,6 +199,7 @@ def right_of(command: Command) -> Right:
             | RevertTurn()
             | RevertStep()
             | Undo()
+            | Overwrite()
             | Redo()
             | Checkout()
             | EditWorkflow()

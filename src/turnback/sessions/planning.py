@@ -46,6 +46,7 @@ from turnback.sessions.commands import (
     Done,
     EditWorkflow,
     Expire,
+    Overwrite,
     Prompt,
     PutWorkflow,
     Redo,
@@ -85,7 +86,8 @@ INTERRUPTED = "Interrupted: the run was cut off before it had ended."
 
 _UNDOES = (RevertTurn, RevertStep, Undo)
 _NOT_WHILE_UNDOING = (
-    Prompt, EditWorkflow, PutWorkflow, RevertTurn, RevertStep, Undo, Redo, Checkout, Delete
+    Prompt, EditWorkflow, PutWorkflow, RevertTurn, RevertStep, Undo, Overwrite, Redo, Checkout,
+    Delete,
 )  # fmt: skip
 """What is refused while an undo is under way; reading, forking and stopping are not."""
 
@@ -167,6 +169,11 @@ class Planner:
                     raise Busy("Cannot undo while the agent is busy", state=tree.state.value)
                 begun = await self.undoing.beginning(plan_id, by=by)
                 return None if begun is None else self._runs(self._begun(begun), draining=draining)
+            case Overwrite(residue_id):
+                if tree.state is not State.AVAILABLE:
+                    raise Busy("Cannot undo while the agent is busy", state=tree.state.value)
+                begun = await self.undoing.overwriting(residue_id, by=by)
+                return self._runs(self._begun(begun), draining=draining)
             case Redo(all_):
                 return await moved(self._memory, tree.redo(all_=all_))
             case Checkout(step_id):

@@ -34,6 +34,7 @@ from turnback.sessions.commands import Asked, Expire
 from turnback.sessions.outside import OutsideTools
 from turnback.sessions.plans import now_ms
 from turnback.sessions.runner import Runner
+from turnback.sessions.settling import settle_due
 from turnback.sessions.undo_carrier import UndoCarrier
 from turnback.settings import Settings
 from turnback.store.dao import Dao
@@ -102,6 +103,7 @@ class Sessions:
             asyncio.create_task(waking),
             asyncio.create_task(self._every(settings.poll_interval, self._poll)),
             asyncio.create_task(self._every(settings.poll_interval, self._expire)),
+            asyncio.create_task(self._every(settings.undo_settle_interval, self._settle)),
             asyncio.create_task(self._every(settings.forget_interval, self._forget)),
             asyncio.create_task(self._every(settings.forget_interval, self._sweep)),
             asyncio.create_task(self._every(settings.sweep_interval, self._sweep_sessions)),
@@ -413,6 +415,11 @@ class Sessions:
                 actor = await self._live(project_id, key.id)
                 now = round(self.now().timestamp() * 1000)
                 await actor.ask(Asked(Expire(now), service_of(project_id)))
+
+    async def _settle(self) -> None:
+        """What undos have left is looked at again when it is to be settled."""
+        if self.outside is not None:
+            await settle_due(self.dao, self.outside, self.settings)
 
     async def _forget(self) -> None:
         settings = self.settings

@@ -11,13 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from turnback.core import tree
-from turnback.core.effects import Effect
-from turnback.core.errors import PlanChanged, PlanRefused, PlanRequired, UndoInProgress
+from turnback.core.effects import Effect, Verb
+from turnback.core.errors import (
+    NotOverwritable,
+    PlanChanged,
+    PlanRefused,
+    PlanRequired,
+    UndoInProgress,
+)
 from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.budget import UndoLimits, default_budget
 from turnback.core.undo.plan import Plan, begin, make_plan
 from turnback.core.undo.progress import Phase, Progress, progress
-from turnback.core.undo.rows import Changes
+from turnback.core.undo.rows import Changes, Reason
 from turnback.sessions.memory import Memory
 from turnback.sessions.plans import now_ms
 from turnback.settings import Settings
@@ -216,6 +222,36 @@ class UndoPlanning:
             ),
         )
         return Begun(write, progress(run, rows, foreseen.effects, revision=1, by=by))
+
+    async def overwriting(self, residue_id: str, *, by: str) -> Begun:
+        """The start of one effect's undo over what somebody else has written, as a person saw it.
+
+        If it has changed again by then, it is left again. Raises `UnknownResidue`,
+        `NotOverwritable`, `PlanRefused`.
+        """
+        dao, key = self._memory.dao, self._memory.key
+        undo = await dao.undos.of_residue(key, residue_id)
+        effect_id = undo.residues[residue_id].effect_id
+        [row] = [row for row in undo.members if row.effect_id == effect_id]
+        asked = AskedUndo(ids=(effect_id,))
+        stored, foreseen = await self.show(asked, by=by)
+        members = [(member.effect_id, member.verb) for member in foreseen.plan.members]
+        is_theirs = row.reason is Reason.DRIFT and bool(row.values) and effect_id not in undo.secret
+        if not is_theirs or members != [(effect_id, Verb.REVERT)]:
+            raise NotOverwritable(
+                "There is nothing of somebody else's here to be overwritten, or not any more;"
+                " look at the effect again"
+            )
+        begun = await self._begin(stored, foreseen, by=by)
+        changes, begins = begun.write.changes, begun.write.begins
+        assert begins is not None
+        rows = tuple(replace(one, overwrites=row.values) for one in changes.compensations)
+        write = replace(
+            begun.write,
+            changes=replace(changes, compensations=rows),
+            begins=replace(begins, overwrites=residue_id),
+        )
+        return replace(begun, write=write)
 
     async def stopping(self) -> Begun | None:
         """What stops the run under way; None where nothing is to be stopped."""

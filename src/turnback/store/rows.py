@@ -203,12 +203,13 @@ class UndoBegins:
     """What only the first commit of an undo's run writes, or is held to.
 
     `plan` as it was agreed to; how its effects stand, and how far the ledgers of their resources
-    had come when it was made.
+    had come when it was made. `overwrites` is the residue whose values are overwritten by it.
     """
 
     plan: Mapping[str, object]
     standings: tuple[tuple[str, Standing | None], ...]
     positions: tuple[tuple[ResourceKey, int], ...]
+    overwrites: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

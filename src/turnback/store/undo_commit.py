@@ -89,6 +89,12 @@ def _run(s: Statement, write: UndoWrite) -> None:
             f"{s.arg(dumped(write.begins.plan), 'json')}, {s.arg(write.revision, 'bigint')}, "
             f"{node}, s.fence, clock_timestamp(), {given} from s",
         )
+        if (residue_id := write.begins.overwrites) is not None:
+            s.add(
+                "overwritten",
+                f"update residues set overwritten_by = {s.who}, overwritten_at = {s.now} from s "
+                f"where residues.root_id = {s.root} and residues.id = {s.arg(residue_id, 'uuid')}",
+            )
         return
     sets = [
         f"revision = {s.arg(write.revision, 'bigint')}",

@@ -106,6 +106,7 @@ def compensation(row: asyncpg.Record, sealer: Sealer) -> CompensationRow:
         confirmed=said.get("confirmed"),
         values=_values_of(values),
         claims=_claims_of(said.get("claims", ())),
+        overwrites=_values_of(said.get("overwrites", ())),
     )
 
 
@@ -127,6 +128,7 @@ def compensation_values(
         "confirmed": row.confirmed,
         "values": [] if secret else values,
         "claims": _claims_to_row(row.claims),
+        "overwrites": [] if secret else _values_to_row(row.overwrites),
     }
     sealed = None
     if secret and values:

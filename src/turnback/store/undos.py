@@ -71,6 +71,15 @@ insert into session_events (root_id, session_id, event_seq, commit_id, type, dat
 select $1::uuid, $2::uuid, s.revision, $7::uuid, $8::text, $9::json, clock_timestamp() from s
 returning event_seq"""
 
+SETTLE = ACKNOWLEDGE.replace(
+    """status = 'acknowledged', acknowledged_by = $6::text,
+        acknowledged_at = clock_timestamp()""",
+    "status = 'settled', settled_at = clock_timestamp()",
+).replace("status = 'open'", "status <> 'settled' and $6::text is null")
+
+DUE = """select root_id, session_id, id from residues
+where settles_at < clock_timestamp() and status <> 'settled' order by settles_at limit $1::bigint"""
+
 
 @dataclass(frozen=True, slots=True)
 class Undo:
@@ -148,18 +157,37 @@ class Undos:
 
         Raises `UnknownResidue`, `Contended`, `DatabaseUnavailable`.
         """
+        return await self._mark(key, residue_id, ResidueStatus.ACKNOWLEDGED, by=by)
+
+    async def settle(self, key: SessionKey, residue_id: str) -> ResidueRow:
+        """Note that a residue is settled; no outcome is raised by it. Raises as `acknowledge`."""
+        return await self._mark(key, residue_id, ResidueStatus.SETTLED, by=None)
+
+    async def due(self, *, limit: int) -> list[tuple[SessionKey, str]]:
+        """Residues whose time to be settled has come, of every session."""
+        rows = await self._db.run(lambda c: c.fetch(DUE, limit))
+        return [(SessionKey(row["root_id"], row["session_id"]), row["id"]) for row in rows]
+
+    async def of_residue(self, key: SessionKey, residue_id: str) -> Undo:
+        """The run that has left this. Raises `UnknownResidue`."""
         undo_id = None
         if is_id(residue_id):
             args = (key.root_id, key.id, residue_id)
             undo_id = await self._db.run(lambda c: c.fetchval(RESIDUE_OF, *args))
         if undo_id is None:
             raise UnknownResidue("This session has no residue of this id")
+        return await self.get(key, undo_id)
+
+    async def _mark(
+        self, key: SessionKey, residue_id: str, status: ResidueStatus, *, by: str | None
+    ) -> ResidueRow:
+        text = SETTLE if status is ResidueStatus.SETTLED else ACKNOWLEDGE
         for _ in range(ATTEMPTS):
-            undo = await self.get(key, undo_id)
-            residue = undo.residues[residue_id]
-            if residue.status is not ResidueStatus.OPEN:
+            undo = await self.of_residue(key, residue_id)
+            undo_id, residue = undo.run.id, undo.residues[residue_id]
+            if residue.status in (status, ResidueStatus.SETTLED):
                 return residue
-            residue = replace(residue, status=ResidueStatus.ACKNOWLEDGED)
+            residue = replace(residue, status=status)
             after = replace(
                 undo,
                 revision=undo.revision + 1,
@@ -172,7 +200,7 @@ class Undos:
             guard = (key.root_id, key.id, undo_id, undo.revision, residue_id, by)
             event = (commit_id, type_, orjson.dumps(data).decode())
             async with self._db.connection(writes=True) as connection:
-                done = await connection.fetchval(ACKNOWLEDGE, *guard, *event)
+                done = await connection.fetchval(text, *guard, *event)
             if done is not None:
                 await self._wakeups.changed([key.id])
                 return residue

@@ -31,7 +31,7 @@ from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.rows import Policy
 from turnback.core.values import counted
 from turnback.sessions.actor import Actor
-from turnback.sessions.commands import Asked, Undo
+from turnback.sessions.commands import Asked, Overwrite, Undo
 from turnback.sessions.undo_checks import look
 from turnback.sessions.undoing import ShownPlan
 from turnback.store.keys import Answer
@@ -159,3 +159,18 @@ async def start_undo(request: Request, session_id: str) -> Response:
             answer = {"undo_id": done.undo_id, "event_seq": done.event_seq}
             claim.answer = Answer(202, orjson.dumps(answer).decode())
         return response(claim.answer)
+
+
+@router.post(
+    "/sessions/{session_id}/residues/{residue_id}/overwrite",
+    status_code=202,
+    response_model=StartedBody,
+)
+async def overwrite_residue(request: Request, session_id: str, residue_id: str) -> Response:
+    """Put an effect back over what somebody else has written, which the residue shows.
+
+    Only what is shown is overwritten: what has changed again by then is left, and shown anew.
+    """
+    asked = Asked(Overwrite(residue_id), principal_of(request))
+    done = await (await actor_of(request, session_id)).ask(asked)
+    return json_answer({"undo_id": done.undo_id, "event_seq": done.event_seq}, status=202)

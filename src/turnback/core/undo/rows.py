@@ -171,7 +171,8 @@ class CompensationRow:
     last, and of what lay beside the leaves to be put back when it was checked; `left_as` is how an
     earlier run left it; `claims` are that run's until this one has ended. `wait_until` is in ms
     since the epoch, `attempts` counts sendings in this run, `reads_failed` readings in a row that
-    came to nothing. `confirmed` is the vendor's word for a cancel.
+    came to nothing. `confirmed` is the vendor's word for a cancel. `overwrites` are values of
+    somebody else's that a person has seen and wants overwritten.
     """
 
     run_id: str
@@ -193,6 +194,7 @@ class CompensationRow:
     confirmed: bool | None = None
     values: tuple[LeafValues, ...] = ()
     claims: tuple[Claim, ...] = ()
+    overwrites: tuple[LeafValues, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

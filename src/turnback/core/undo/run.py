@@ -612,7 +612,8 @@ class Run:
         if row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
             return
-        if isinstance(verdict, drift.Review) and not half_way:
+        agreed = bool(row.overwrites) and drift.may_overwrite(row.overwrites, state)
+        if isinstance(verdict, drift.Review) and not half_way and not agreed:
             self._end(
                 row,
                 CompensationState.NEEDS_REVIEW,
