@@ -372,6 +372,49 @@ async def test_secrets_are_shown_to_nobody_and_kept_by_their_key_alone(
             assert logged.effect.result == {"token": "1174", "open": True}
 
 
+async def test_a_secret_argument_reaches_no_frame_answer_log_approval_nor_the_model_again(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider, capfd: Any
+) -> None:
+    pin = "open-sesame"
+    shown = {"secret_key": "k", "log_level": "debug"}
+    async with world(fresh_database, tmp_path, provider, **shown) as w:
+        args = {"at": w.mailbox, "pin": pin}
+        wrong = call("python__unlock", {"at": w.mailbox, "pin": [pin]}, id="u2")
+        opens = [text("I"), call("python__unlock", args, id="u1")]
+        provider.will(opens, [wrong], [text("done")], [text("and again")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client, w.server.connect(session, v1=False) as base:
+            await client.snapshot()
+            await base.snapshot()
+            await client.send("Prompt", content="open it")
+            [approval] = (await client.wait(waiting))["waitingFor"]
+            said = {"toolCallId": "u1", "argsHash": approval["argsHash"], "decision": "approve"}
+            other = await client.ask("Approve", **said, input={"at": w.ann, "pin": "1234"})
+            assert other["code"] == "invalid_arguments"
+            await client.ask("Approve", **said, input={"at": w.ann, "pin": "(secret)"})
+            await over(client)
+            await client.prompt("and again?")
+            told = [json.dumps(frame) for one in (client, base) for frame in one.frames]
+        async with w.server.connect(session) as late:
+            told.append(json.dumps(await late.snapshot()))
+        steps = (await w.server.http.get(f"/sessions/{session}/steps")).json()["steps"]
+        inputs = [c["input"] for step in steps for c in step.get("tool_calls") or ()]
+        assert inputs == [{"at": w.mailbox, "pin": "(secret)"}] * 2
+        outputs = [r["output"] for step in steps for r in step.get("tool_results") or ()]
+        assert "(secret)" in outputs[0]
+        assert "do not fit" in outputs[1]
+        for path in ("/steps", "/transcript", "/effects", "/tools", ""):
+            told.append((await w.server.http.get(f"/sessions/{session}{path}")).text)
+        told += [json.dumps(request) for request in provider.requests]
+        [logged] = await w.logged(session)
+        assert logged.effect.args == {"at": w.ann, "pin": pin}
+        assert logged.effect.result == {"token": pin[::-1], "open": True}
+    out, err = capfd.readouterr()
+    assert "tool without its contract" in out
+    told += [out, err]
+    assert [one for one in told if pin in one or pin[::-1] in one] == []
+
+
 @pytest.mark.undo(11)
 async def test_a_call_whose_reply_was_lost_is_found_before_it_is_made_again(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider

@@ -13,6 +13,7 @@ import asyncio
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -123,12 +124,21 @@ async def run_turn(
                         async with aclosing(listening) as deltas:
                             async for delta in deltas:
                                 seen.piece()
+                                if delta.tool and toolbox.hides(delta.tool[1]):
+                                    if delta.offset:
+                                        continue
+                                    delta = replace(delta, tool=(*delta.tool[:2], ""))
                                 yield delta
                         usage = _usage(asked.answer) if model.counts_tokens else None
                         if usage:
                             seen.used(usage["inputTokens"], usage["outputTokens"])
                     if any(toolbox.outer(call) for call in reply.calls()):
-                        yield Opened(content=reply.text, tool_calls=reply.calls(), usage=usage)
+                        yield Opened(
+                            content=reply.text,
+                            tool_calls=reply.calls(),
+                            shown=toolbox.shown(reply.calls()),
+                            usage=usage,
+                        )
                 await making.make(reply.calls(), watch)
             except _Cut as raised:
                 cut = raised
@@ -142,7 +152,7 @@ async def run_turn(
             if making.waiting and cut is None:
                 yield Waits(tuple(making.waiting))
                 return
-            calls, workflow, opened = reply.calls(), making.workflow, None
+            calls, workflow, opened = toolbox.shown(reply.calls()), making.workflow, None
             results = making.results_of(calls)
             answered = not calls and cut is None
             if usage is None and model.counts_tokens:
@@ -165,7 +175,7 @@ async def run_turn(
                     content=cut.text, before=workflow, after=workflow, end_reason=cut.reason
                 )
                 return
-            said = (reply.sent_back(), calls, results)
+            said = (reply.sent_back(calls), calls, results)
 
 
 class _Making:

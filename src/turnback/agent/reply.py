@@ -7,7 +7,7 @@ This is where they are put right, so that all that leaves can be stored, sent an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -141,14 +141,16 @@ class Reply:
             for _, call in sorted(self._calls.items())
         )
 
-    def sent_back(self) -> ModelResponse:
+    def sent_back(self, shown: Sequence[ToolCall]) -> ModelResponse:
         """The finished answer with our ids and clean text, for the turn's next model call.
+
+        `shown` are its calls without their secrets.
 
         It is the provider's own rather than made from text and calls, since some want their signed
         thinking back within a turn.
         """
         assert self.answer is not None, "the model call has not finished"
-        calls = iter(self.calls())
+        calls = iter(shown)
         parts: list[ModelResponsePart] = []
         for part in self.answer.parts:
             match part:
@@ -188,14 +190,14 @@ class Resumed:
         """The calls in the model's order."""
         return self._calls
 
-    def sent_back(self) -> ModelResponse:
+    def sent_back(self, shown: Sequence[ToolCall]) -> ModelResponse:
         """The answer for the turn's next model call; of the provider's own only this was kept."""
         parts: list[ModelResponsePart] = [TextPart(self.text)] if self.text else []
         parts += [
             ToolCallPart(
                 tool_name=sendable_name(call.name), args=dict(call.input), tool_call_id=call.id
             )
-            for call in self._calls
+            for call in shown
         ]
         return ModelResponse(parts=parts)
 

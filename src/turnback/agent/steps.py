@@ -75,10 +75,14 @@ class Delta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Opened:
-    """A step whose calls are to be made: it has to be durable before any of them is (undo.md 2)."""
+    """A step whose calls are to be made: it has to be durable before any of them is (undo.md 2).
+
+    `shown` are the calls without their secrets, as the finished step has them.
+    """
 
     content: str
     tool_calls: tuple[ToolCall, ...]
+    shown: tuple[ToolCall, ...]
     usage: Usage | None = None
 
 

@@ -29,6 +29,12 @@ class Outside(Protocol):
     def overlaps(self, call: ToolCall) -> bool:
         """Whether the call only reads, so that it may overlap with others that do."""
 
+    def shown(self, call: ToolCall) -> ToolCall:
+        """The call as it may be kept and shown: without its secrets."""
+
+    def hides(self, name: str) -> bool:
+        """Whether calls of the tool may have secrets."""
+
     async def call(self, call: ToolCall) -> tuple[ToolResult, str | None] | Approval:
         """What a call led to, and the id of its effect; or what a person has to decide first."""
 
@@ -61,6 +67,17 @@ class Toolbox:
         if self.outside is None or call.input.keys() == {INVALID_JSON}:
             return None
         return self.outside if call.name in self.outside.specs else None
+
+    def shown(self, calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+        """The calls without their secrets."""
+        return tuple(
+            self.outside.shown(call) if self.outside and self.hides(call.name) else call
+            for call in calls
+        )
+
+    def hides(self, name: str) -> bool:
+        """Whether calls of the tool may have secrets; then their arguments are not streamed."""
+        return self.outside is not None and name in self.outside.specs and self.outside.hides(name)
 
     def groups(self, calls: Sequence[ToolCall]) -> Iterator[list[ToolCall]]:
         """The calls in their order; those that may overlap are together."""

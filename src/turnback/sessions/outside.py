@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
 
 from turnback.agent.canvas import ToolSpec
+from turnback.agent.reply import INVALID_JSON
 from turnback.agent.steps import ERROR, ToolCall, ToolResult
 from turnback.core.approvals import Approval
 from turnback.core.contracts import version
 from turnback.core.contracts.model import Contract, parse
+from turnback.core.contracts.secrets import HIDDEN, edited_args, has_secrets, shown_args
 from turnback.core.effects import CallState, Effect, Json
 from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts
@@ -64,7 +67,8 @@ class OutsideTools:
         tool = self._catalog.registry.get(approval.connection, approval.tool)
         if tool is None or tool.disabled:
             raise InvalidArguments(f"There is no tool `{approval.shown_tool}` any more", path="/")
-        check_arguments(tool, args)
+        filled = edited_args(tool.contract, approval.args, args)
+        check_arguments(tool, filled, hidden=True)
 
     async def settled(self, logged: Iterable[Logged], place: Place) -> dict[str, Answered]:
         """What is known of effects by now, by their tool calls; doubts are settled if they can be.
@@ -75,11 +79,12 @@ class OutsideTools:
         known: dict[str, Answered] = {}
         for one in logged:
             effect = one.effect
-            connection = self._catalog.connections.get(effect.connection)
+            connection, contract = await self.of(effect)
             if effect.state in (CallState.INTENT, CallState.IN_DOUBT) and connection is not None:
-                _, contract = await self.of(effect)
                 effect = await settle(self.calls.settling, connection, contract, one, place)
-            known[effect.tool_call_id] = told_of(effect, most)
+            known[effect.tool_call_id] = told_of(
+                effect, most, None if one.is_secret and not has_secrets(contract) else contract
+            )
         return known
 
     async def of(self, effect: Effect) -> tuple[Connection | None, Contract]:
@@ -142,10 +147,21 @@ class RunTools:
         """Whether the call only reads."""
         return self._calls.only_reads(self._tools[call.name][1], call.input)
 
+    def shown(self, call: ToolCall) -> ToolCall:
+        """The call without its secrets; of arguments that are no JSON nothing is shown."""
+        if call.input.keys() == {INVALID_JSON}:
+            return replace(call, input={INVALID_JSON: HIDDEN})
+        return replace(call, input=shown_args(self._tools[call.name][1].contract, call.input))
+
+    def hides(self, name: str) -> bool:
+        """Whether calls of the tool may have secrets."""
+        return bool(self._tools[name][1].contract.secret)
+
     async def call(self, call: ToolCall) -> tuple[ToolResult, str | None] | Approval:
         """What the call led to; one that was made before the turn waited is not made again."""
         if (logged := self._made.get(call.id)) is not None:
-            return _result(call, told_of(logged.effect, self._calls.limits.max_tool_output))
+            most, (_, tool) = self._calls.limits.max_tool_output, self._tools[call.name]
+            return _result(call, told_of(logged.effect, most, tool.contract))
         connection, tool = self._tools[call.name]
         answer = await self._calls.call(
             connection,

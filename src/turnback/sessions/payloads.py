@@ -59,10 +59,7 @@ def of_draft(draft: StepDraft) -> str:
     return _dump(
         {
             "content": draft.content,
-            "toolCalls": [
-                {"toolName": call.name, "toolCallId": call.id, "input": call.input}
-                for call in draft.tool_calls
-            ],
+            "toolCalls": _calls(draft.tool_calls),
             "toolResults": [
                 {"toolCallId": r.call_id, "output": r.output, "isError": r.is_error}
                 for r in draft.tool_results
@@ -75,24 +72,23 @@ def of_draft(draft: StepDraft) -> str:
 
 def of_opened(opened: Opened) -> dict[str, Any]:
     """The payload of an agent's step whose calls are under way: as it is, without results."""
+    hidden = None if opened.shown == opened.tool_calls else _calls(opened.shown)
     return {
         "content": opened.content,
-        "toolCalls": [
-            {"toolName": call.name, "toolCallId": call.id, "input": call.input}
-            for call in opened.tool_calls
-        ],
+        "toolCalls": _calls(opened.tool_calls),
+        "shown": hidden,
         "usage": opened.usage,
     }
 
 
 def opened_of(payload: Mapping[str, Any]) -> Opened:
     """The inverse of `of_opened`."""
+    calls = _calls_of(payload["toolCalls"])
+    shown = payload.get("shown")
     return Opened(
         content=payload["content"],
-        tool_calls=tuple(
-            ToolCall(call["toolName"], call["toolCallId"], call["input"])
-            for call in payload["toolCalls"]
-        ),
+        tool_calls=calls,
+        shown=calls if shown is None else _calls_of(shown),
         usage=payload["usage"],
     )
 
@@ -119,10 +115,7 @@ def past_step(record: Record, kind: TurnKind, files: tuple[PastFile, ...] = ()) 
         kind=kind,
         end_reason=record.step.end_reason,
         files=files,
-        tool_calls=tuple(
-            ToolCall(call["toolName"], call["toolCallId"], call["input"])
-            for call in payload.get("toolCalls", ())
-        ),
+        tool_calls=_calls_of(payload.get("toolCalls", ())),
         tool_results=tuple(
             ToolResult(r["toolCallId"], r["output"], r["isError"])
             for r in payload.get("toolResults", ())
@@ -133,6 +126,14 @@ def past_step(record: Record, kind: TurnKind, files: tuple[PastFile, ...] = ()) 
 def _outside(payload: Mapping[str, Any]) -> str:
     """What a message's world note tells the model."""
     return told(payload["world"]) if "world" in payload else ""
+
+
+def _calls(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    return [{"toolName": call.name, "toolCallId": call.id, "input": call.input} for call in calls]
+
+
+def _calls_of(written: Sequence[Mapping[str, Any]]) -> tuple[ToolCall, ...]:
+    return tuple(ToolCall(call["toolName"], call["toolCallId"], call["input"]) for call in written)
 
 
 def _dump(payload: dict[str, Any]) -> str:

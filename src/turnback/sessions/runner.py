@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, assert_never
 
 from turnback.agent.steps import Delta, Opened, RunLimits, StepDraft, Waits
+from turnback.core.contracts.model import Contract
 from turnback.core.errors import ModelNotConfigured, QueueFull
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
@@ -153,14 +154,19 @@ class Runner:
                 known = await self._outside.settled(logged, _place(actor, run))
             else:
                 most = self._limits.max_tool_output
-                known = {one.effect.tool_call_id: told_of(one.effect, most) for one in logged}
+                known = {
+                    one.effect.tool_call_id: told_of(
+                        one.effect, most, None if one.is_secret else Contract()
+                    )
+                    for one in logged
+                }
             results = tuple(
                 result_of(call, known.get(call.id) or Answered("Not run.", is_error=True))
-                for call in step.tool_calls
+                for call in step.shown
             )
             draft = StepDraft(
                 content=step.content,
-                tool_calls=step.tool_calls,
+                tool_calls=step.shown,
                 tool_results=results,
                 usage=step.usage,
                 before=workflow,

@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator, SchemaError
 from turnback.core.approvals import Approval, ApprovalPolicy, ApprovalStatus, needs_approval
 from turnback.core.contracts import choose, secrets, states
 from turnback.core.contracts.choose import Before, Decision
+from turnback.core.contracts.model import Contract
 from turnback.core.effects import CallState, Effect, EffectClass, Json, ResourceKey, Standing, worst
 from turnback.core.errors import (
     DatabaseUnavailable,
@@ -88,16 +89,21 @@ class Answered:
     effect_id: str | None = None
 
 
-def check_arguments(tool: Tool, args: Mapping[str, Json]) -> None:
-    """Raise `InvalidArguments` where a tool's schema does not allow these."""
+def check_arguments(tool: Tool, args: Mapping[str, Json], *, hidden: bool = False) -> None:
+    """Raise `InvalidArguments` where a tool's schema does not allow these.
+
+    `hidden`: the arguments are without their secrets, of which nothing is said then.
+    """
     validator = _validator(orjson.dumps(tool.schema).decode())
     if validator is None:
         return
-    fault = next(iter(validator.iter_errors(dict(args))), None)
+    faults = validator.iter_errors(dict(args))
+    fault = next((f for f in faults if not hidden or f.instance != secrets.HIDDEN), None)
     if fault is not None:
         path = "/" + "/".join(str(part) for part in fault.absolute_path)
+        said = secrets.without_secrets(tool.contract, args, fault.message)
         raise InvalidArguments(
-            f"The arguments do not fit `{tool.shown}`: {shown(fault.message, limit=300)} "
+            f"The arguments do not fit `{tool.shown}`: {shown(said, limit=300)} "
             f"(at `{path}`). Nothing was done",
             path=path,
         )
@@ -179,7 +185,11 @@ class Calls:
             if approval.status is not ApprovalStatus.APPROVED:
                 return Answered(_not_allowed(approval), is_error=True)
             if approval.edited is not None:
-                proposed, args = args, approval.edited
+                try:
+                    edited = secrets.edited_args(tool.contract, args, approval.edited)
+                except InvalidArguments as error:
+                    return Answered(f"{error.message}.", is_error=True)
+                proposed, args = args, edited
         making = _Making(
             self, connection, tool, args, place, tool_call_id, approval, stop, proposed
         )
@@ -191,8 +201,8 @@ class Calls:
         except _Stopped:
             answer = Answered("Not run: the turn was stopped.", is_error=True)
         if isinstance(answer, Answered) and approval is not None and approval.edited is not None:
-            edited = orjson.dumps(approval.edited).decode()
-            note = f"[Somebody who approved this call changed its arguments to {edited}]\n"
+            changed = orjson.dumps(approval.edited).decode()
+            note = f"[Somebody who approved this call changed its arguments to {changed}]\n"
             answer = replace(answer, output=note + answer.output)
         return answer
 
@@ -543,7 +553,7 @@ class _Making:
         text, contract = reply.text, self.tool.contract
         if contract.secret:
             answer = states.body(reply.text, reply.structured)
-            text = said(secrets.shown_result(contract, self.args, answer))
+            text = _without_secrets(contract, self.args, answer)
         if not text and reply.structured is not None:
             text = orjson.dumps(reply.structured).decode()
         return cut(text, self.limits.max_tool_output)
@@ -570,9 +580,14 @@ def said(result: Json) -> str:
     return orjson.dumps(result).decode()
 
 
-def told_of(effect: Effect, most: int) -> Answered:
-    """What a model is told of a call that the log has; `most` characters of its output."""
-    output = None if effect.result is None else said(effect.result)
+def told_of(effect: Effect, most: int, contract: Contract | None) -> Answered:
+    """What a model is told of a call that the log has; `most` characters of its output.
+
+    Without the `contract` that it was made under nobody knows what is secret of its result.
+    """
+    output = None
+    if effect.result is not None and contract is not None:
+        output = _without_secrets(contract, effect.args, effect.result)
     match effect.state:
         case CallState.INTENT | CallState.IN_DOUBT:
             return Answered(output or UNKNOWN, is_error=True, effect_id=effect.id)
@@ -585,6 +600,12 @@ def told_of(effect: Effect, most: int) -> Answered:
         case CallState.FAILED_DIRTY:
             told = output or "What it answered is not known, and what it touches has changed."
             return Answered(cut(told, most), is_error=True, effect_id=effect.id)
+
+
+def _without_secrets(contract: Contract, args: Mapping[str, Json], result: Json) -> str:
+    """What a call has answered, as it may be shown."""
+    text = said(secrets.shown_result(contract, args, result))
+    return secrets.without_secrets(contract, args, text) if contract.secret else text
 
 
 def cut(text: str, most: int) -> str:

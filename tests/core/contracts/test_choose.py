@@ -204,11 +204,12 @@ def test_secrets_without_a_key_make_a_call_irreversible() -> None:
     assert "TURNBACK_SECRET_KEY" in str(without.worse_because)
 
 
-def test_what_cannot_be_read_is_at_best_compensable_and_says_why() -> None:
+def test_what_cannot_be_read_is_at_best_compensable_and_says_so_without_the_vendors_words() -> None:
     of = note()
     seen = choose.Before(((choose.touched(of, "here", ARGS)[0], choose.Unreadable("it is down")),))
     got = choose.decide(note(case={"inverse": [NAMED]}), "here", ARGS, seen, {})
-    assert (got.class_, got.worse_because) == ("compensable", "it is down")
+    why = "what it touches could not be read"
+    assert (got.class_, got.worse_because) == ("compensable", why)
 
 
 NAMED = {"call": "restore_note", "args": {"id": {"$1": "$.args.id"}}}

@@ -201,8 +201,7 @@ def decide(
         return decision
     decision = _worse(decision, contract.at_least, "its contract may promise no more")
     if before is not None and not certain and before.unreadable:
-        reason = f"what it touches could not be read: {next(iter(before.unreadable.values()))}"
-        decision = replace(decision, worse_because=reason)
+        decision = replace(decision, worse_because="what it touches could not be read")
     elif before is not None and result is not None and not certain and possible:
         decision = replace(decision, worse_because="under which case it falls cannot be said")
     return _bounded(decision, contract, connection, at, before, result, keeps_secrets)
@@ -290,7 +289,7 @@ def _bounded(
     if unread is not None:
         return _worse(decision, EffectClass.COMPENSABLE, f"a `{unread}` cannot be read")
     if before is not None and before.unreadable:
-        return _worse(decision, EffectClass.COMPENSABLE, next(iter(before.unreadable.values())))
+        return _worse(decision, EffectClass.COMPENSABLE, "what it touches could not be read")
     return decision
 
 

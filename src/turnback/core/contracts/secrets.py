@@ -6,14 +6,15 @@ anyone shows what these functions give.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.pointers import Document, steps
 from turnback.core.contracts.templates import pointers
 from turnback.core.effects import Json, Leaves, ResourceKey
-from turnback.core.errors import Unresolved
+from turnback.core.errors import InvalidArguments, Unresolved
 
 HIDDEN = "(secret)"
 """What stands where a secret was."""
@@ -51,29 +52,99 @@ def shown_leaves(contract: Contract, key: ResourceKey, leaves: Leaves) -> Leaves
     }
 
 
-def _without(contract: Contract, root: str, value: Json, **others: Json) -> Json:
-    """A member of the document without its secrets; `HIDDEN`, where they cannot be made out."""
-    document = Document({**others, root: value})
-    places: list[tuple[int | str, ...]] = []
+def without_secrets(contract: Contract, args: Mapping[str, Json], text: str) -> str:
+    """A text, as a vendor's error, with `HIDDEN` wherever it quotes a secret of the arguments."""
+    try:
+        places = list(_places(contract, Document({"args": dict(args)}), "args"))
+    except Unresolved:
+        return HIDDEN
+    said = {word for place in places for word in _words(_at({"args": args}, place))}
+    for word in sorted(said, key=len, reverse=True):
+        text = text.replace(word, HIDDEN)
+    return text
+
+
+def edited_args(
+    contract: Contract, proposed: Mapping[str, Json], edited: Mapping[str, Json]
+) -> dict[str, Json]:
+    """What a person made of arguments that they were shown, with the secrets of the proposed ones.
+
+    Raises `InvalidArguments` where a secret was changed itself, or a list was that holds one: which
+    secret would belong where could not be said.
+    """
+    was, now = {"args": dict(proposed)}, {"args": dict(edited)}
+    filled: dict[str, Any] = now
+    try:
+        for place in _places(contract, Document(now), "args"):
+            _same_lists(shown_args(contract, proposed), edited, place[1:])
+            if _at(now, place) != HIDDEN:
+                raise LookupError
+            filled = _replaced(filled, [place], _at(was, place))
+    except (LookupError, TypeError, Unresolved):
+        raise InvalidArguments(
+            "A secret can be left as it is or left out, not changed: deny the call and ask anew",
+            path="/",
+        ) from None
+    args: dict[str, Json] = filled["args"]
+    return args
+
+
+def _same_lists(shown: Any, edited: Any, place: Sequence[int | str]) -> None:
+    for step in place:
+        if isinstance(edited, list):
+            if edited != shown:
+                raise LookupError
+            return
+        shown, edited = shown[step], edited[step]
+
+
+def _at(value: Any, place: Iterable[int | str]) -> Any:
+    for step in place:
+        value = value[step]
+    return value
+
+
+def _words(value: Json) -> Iterator[str]:
+    """The words of a value as a text may quote them."""
+    match value:
+        case None | bool() | "":
+            pass
+        case dict():
+            for one in value.values():
+                yield from _words(one)
+        case list():
+            for one in value:
+                yield from _words(one)
+        case _:
+            yield from {str(value), json.dumps(value).strip('"'), repr(value).strip("'\"")}
+
+
+def _places(contract: Contract, document: Document, root: str) -> Iterator[tuple[int | str, ...]]:
+    """Where the secrets of a member of the document are. Raises `Unresolved`."""
     for pointer in (pointer for template in contract.secret for pointer in pointers(template)):
         if steps(pointer.query, 1) == [root]:
-            try:
-                places += pointer.places(document)
-            except Unresolved:
-                return HIDDEN
+            yield from pointer.places(document)
+
+
+def _without(contract: Contract, root: str, value: Json, **others: Json) -> Json:
+    """A member of the document without its secrets; `HIDDEN`, where they cannot be made out."""
+    try:
+        places = list(_places(contract, Document({**others, root: value}), root))
+    except Unresolved:
+        return HIDDEN
     found: dict[str, Json] = _replaced({root: value}, places)
     return found[root]
 
 
-def _replaced(value: Any, places: Iterable[tuple[int | str, ...]]) -> Any:
-    """A copy of the value with `HIDDEN` at these places."""
+def _replaced(value: Any, places: Iterable[tuple[int | str, ...]], by: Any = HIDDEN) -> Any:
+    """A copy of the value with another at these places."""
     below: dict[int | str, list[tuple[int | str, ...]]] = {}
     for place in places:
         if not place:
-            return HIDDEN
+            return by
         below.setdefault(place[0], []).append(place[1:])
     if not below:
         return value
     if isinstance(value, dict):
-        return {n: _replaced(v, below[n]) if n in below else v for n, v in value.items()}
-    return [_replaced(v, below[n]) if n in below else v for n, v in enumerate(value)]
+        return {n: _replaced(v, below[n], by) if n in below else v for n, v in value.items()}
+    return [_replaced(v, below[n], by) if n in below else v for n, v in enumerate(value)]
