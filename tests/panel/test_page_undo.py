@@ -178,7 +178,7 @@ async def test_a_revert_that_reaches_outside_is_planned_and_a_strangers_change_i
     await expect(reverted.first).to_be_attached()
 
 
-async def test_a_revert_of_the_canvas_only_leaves_what_was_done_outside(
+async def test_a_revert_of_the_canvas_only_leaves_what_was_done_outside_and_the_agent_is_told(
     demo: Service, desk_of: Callable[..., Any]
 ) -> None:
     desk = await told(demo, desk_of)
@@ -190,3 +190,11 @@ async def test_a_revert_of_the_canvas_only_leaves_what_was_done_outside(
     stands = (await demo.get(f"/sessions/{session}/effects"))["effects"]
     assert {effect["standing"] for effect in stands} == {"in_force"}
     assert (await demo.get(f"/sessions/{session}/undos"))["undos"] == []
+
+    await desk.ask("hello")
+    chip = desk.page.locator(".world-chip")
+    await chip.get_by_text("The agent was told of 12 effects outside").click()
+    await expect(chip.get_by_role("listitem").filter(has_text="demo.send_email")).to_contain_text(
+        "to 1 person"
+    )
+    await clean(desk, "a message with a note on the world")

@@ -11,6 +11,7 @@ import { Action } from "../common/Action";
 import { Menu, type MenuItem } from "../common/Menu";
 import { DiffIcon, EyeIcon, PencilIcon, RevertIcon } from "../icons";
 import { clock, full } from "../time";
+import { WorldChip } from "../undo/WorldChip";
 import { AgentStep } from "./AgentStep";
 import { BranchPicker } from "./BranchPicker";
 import { ForkMenu } from "./ForkMenu";
@@ -118,6 +119,7 @@ export const TurnView = memo(function TurnView({
       {prompt?.attachments && prompt.attachments.length > 0 && (
         <PromptFiles files={prompt.attachments} />
       )}
+      {prompt?.world && prompt.world.length > 0 && <WorldChip entries={prompt.world} />}
       {going && <p className="going">Goes with the revert</p>}
       {turn.steps.map((step) => (
         <div className="turn-step" key={step.id}>
