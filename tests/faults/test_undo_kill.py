@@ -111,6 +111,10 @@ async def test_a_process_that_was_frozen_in_an_undo_past_its_lease_sends_nothing
             ack = await client.ask("Undo", planId=plan.json()["plan_id"])
             sent = (tmp_path / "calls").read_text
             await eventually(lambda: sent().split().count("set_phone") == 3)
+            # Applied, and not answered: frozen while it writes, the file could not be read.
+            back = '{"phone": "1"}'
+            files = [tmp_path / "ann", tmp_path / "ben"]
+            await eventually(lambda: any(file.read_text() == back for file in files))
             first.send(signal.SIGSTOP)
             (tmp_path / "hang").unlink()
             found = await report(second, session, ack["undoId"])
@@ -121,3 +125,35 @@ async def test_a_process_that_was_frozen_in_an_undo_past_its_lease_sends_nothing
             assert await report(second, session, ack["undoId"]) == found
     assert sorted(states(found)) == ["needs_you", "reverted", "reverted"]
     assert phones(tmp_path) == ["1", "1"]
+
+
+@pytest.mark.undo(38)
+@pytest.mark.kill
+async def test_an_inverse_of_two_calls_killed_between_them_is_gone_on_with_and_none_made_twice(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    settings = provider.settings | OUTSIDE
+    (tmp_path / "ann").write_text('{"phone": "1"}')
+    ann = {"id": str(tmp_path / "ann")}
+    provider.will([text("I shall"), call("python__remove_contact", ann, id="r")], [text("done")])
+    async with (
+        process(tmp_path, fresh_database, failpoint="undo.between", **settings) as first,
+        serving(fresh_database, **settings) as second,
+    ):
+        session = await first.session()
+        async with first.connect(session) as client, second.connect(session) as other:
+            await client.snapshot()
+            [turn] = {f["step"]["messageId"] for f in await client.prompt("do") if "step" in f}
+            assert not (tmp_path / "ann").exists()
+            await client.send("Revert", messageId=turn, effects="undo")
+            await first.gone.wait()
+            assert await first.end() == -9
+            await eventually(
+                lambda: any(f.get("phase") == "ended" for f in other.frames), within=30
+            )
+            [undo_id] = {f["undoId"] for f in other.frames if f.get("undoId")}
+            found = await report(second, session, undo_id)
+    assert (found["outcome"], states(found)) == ("fully_reverted", ["reverted"])
+    arrived = (tmp_path / "calls").read_text().split()
+    assert (arrived.count("create_contact"), arrived.count("set_phone")) == (1, 1)
+    assert json.loads((tmp_path / "ann").read_text()) == {"phone": "1"}

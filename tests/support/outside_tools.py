@@ -78,6 +78,49 @@ async def set_phone(id: str, phone: str) -> dict[str, Any]:
 
 
 @tool()
+async def create_contact(id: str) -> dict[str, Any]:
+    """Make a contact without a phone number."""
+    arrived(id, "create_contact")
+    await behaves(id, lambda: Path(id).write_text(json.dumps({"phone": ""})))
+    return {"ok": True}
+
+
+@tool(
+    contract={
+        "resources": {
+            "contact": {
+                "key": ["id"],
+                "read": {
+                    "call": "get_contact",
+                    "args": {"id": key.id},
+                    "error_is": {"absent": "no such contact"},
+                },
+                "state": {"phone": now.phone},
+            }
+        },
+        "touches": [{"contact": {"id": args.id}}],
+        "cases": [
+            {
+                "class": "reversible",
+                "inverse": [
+                    {"call": "create_contact", "args": {"id": args.id}},
+                    {
+                        "call": "set_phone",
+                        "args": {"id": args.id, "phone": before.contact[0].phone},
+                    },
+                ],
+            }
+        ],
+    }
+)
+async def remove_contact(id: str) -> dict[str, Any]:
+    """Remove a contact: made again, and given its number, it is as before."""
+    arrived(id, "remove_contact")
+    await behaves(id, Path(id).unlink)
+    return {"ok": True}
+
+
+@tool()
 async def send_mail(to: str, text: str) -> dict[str, Any]:
     """Send a mail."""
     arrived(to, "send_mail")

@@ -82,6 +82,9 @@ T = TypeVar("T")
 ATTEMPTS = 3
 """How often a command is decided again after its guard did not hold (lineage.md 3)."""
 
+LONGEST_PAUSE = 60.0
+"""Seconds between two tries to carry an undo that fails in a way that nobody has foreseen."""
+
 SETTLE_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 """Seconds before each look for a commit whose answer was lost."""
 
@@ -190,6 +193,7 @@ class Actor:
     ) -> None:
         self._undo = undo
         self.undoing: UndoRun | None = None
+        self._undo_failed = 0  # times in a row that carrying an undo has failed unforeseen
         self._looks: dict[Principal, asyncio.Task[None]] = {}
         self.key = key
         self.project_id = service.project_id
@@ -732,12 +736,18 @@ class Actor:
 
     async def _carry_undo(self, run: UndoRun) -> None:
         try:
+            if self._undo_failed:  # held meanwhile, so that nobody else fails at it as fast
+                pause = min(LONGEST_PAUSE, 2.0**self._undo_failed)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(run.leave.wait(), timeout=pause)
             if self._undo is not None:
                 hit("undo.committed")
                 await self._undo(self, run)
+                self._undo_failed = 0
         except TurnbackError as error:
             log.warning("undo lost", code=error.code)
         except Exception:
+            self._undo_failed += 1
             log.exception("undo failed")
         finally:
             unended = self.undoing is run

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import structlog
 
-from turnback.core.contracts import conditions
+from turnback.core.contracts import conditions, states
 from turnback.core.contracts.pointers import Document
 from turnback.core.contracts.states import Observation
 from turnback.core.effects import Effect
@@ -54,6 +54,6 @@ async def _is_settled(outside: OutsideTools, settings: Settings, effect: Effect)
     [(key, seen)] = before.observed
     if not isinstance(seen, Observation):
         return False
-    names = contract.resources[key.kind].key
-    at = Document({"now": seen.answer, "key": dict(zip(names, key.key, strict=True))})
+    named = states.key_document(contract.resources[key.kind], key)
+    at = Document({"now": seen.answer, "key": named})
     return conditions.holds(settles.when, at) is True

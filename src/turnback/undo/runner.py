@@ -16,7 +16,7 @@ from typing import Protocol, assert_never
 import structlog
 
 from turnback.core import drift
-from turnback.core.contracts import choose, secrets
+from turnback.core.contracts import choose, secrets, states
 from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
@@ -346,8 +346,8 @@ class _Carrying:
         _, contract = await self.by.reach.of(effect)
         for key, seen in self.seen.get(effect.id, Before(())).observed:
             if isinstance(seen, Observation):
-                names = contract.resources[key.kind].key
-                return choose.guarded(call, dict(zip(names, key.key, strict=True)), seen.answer)
+                at = states.key_document(contract.resources[key.kind], key)
+                return choose.guarded(call, at, seen.answer)
         raise Unresolved("Nothing was read that the call could be held to")
 
     # -- locks

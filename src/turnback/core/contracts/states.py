@@ -132,8 +132,8 @@ def key_document(resource: Resource, key: ResourceKey) -> dict[str, Json]:
 
 def read_call(contract: Contract, key: ResourceKey) -> Call | None:
     """The call that reads a resource; None where its kind cannot be read."""
-    resource = contract.resources[key.kind]
-    if resource.read is None:
+    resource = contract.resources.get(key.kind)  # a contract that was lost has none
+    if resource is None or resource.read is None:
         return None
     document = Document({"key": key_document(resource, key)})
     args = resolved(resource.read.args, document)
