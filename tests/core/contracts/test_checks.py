@@ -130,6 +130,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("delete the latest", case(inverse=[{"call": "undo_last"}]), "names nothing"),
     ("the last of a list", inverse(id={"$1": "$.result.notes[-1].id"}), "takes the last"),
     ("a toggle", case(inverse=[{"call": "tool", "args": {"id": ID}}]), "a toggle"),
+    ("all of the call again", case(inverse=[{"call": "tool", "args": {"$1": "$.args"}}]), "toggle"),
     (
         "a toggle with a flag",
         case(inverse=[{"call": "tool", "args": {"id": ID, "x": 1}}]),
@@ -299,6 +300,23 @@ ALLOWED = {
         },
         touches=[{"volume": {}}],
         cases=[{"class": "reversible", "inverse": [{"call": "unmute"}]}],
+    ),
+    "all that was given, as it was before": changed(
+        resources={
+            "note": {
+                **GOOD["resources"]["note"],
+                "state": {"all": {"$1": "$.now"}},
+                "keep": {},
+            }
+        },
+        cases=[
+            {
+                "class": "reversible",
+                "inverse": [
+                    {"call": "tool", "args": {"$1": "$.before.note[0].all", "only": "$.args"}}
+                ],
+            }
+        ],
     ),
 }
 

@@ -210,6 +210,17 @@ def test_a_cover_that_does_not_cover_is_found_out(world: World, agent: Agent) ->
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
 
 
+def test_a_message_that_went_with_its_inbox_claims_no_leaf(world: World, agent: Agent) -> None:
+    inbox = agent.create(thing("inbox", "folder"), {"there": True})
+    told = agent.set_for_good(thing("inbox", "folder"), "message", "hello")
+    agent.change(told, tells=True, people=("anna",))
+    store = undo(world, agent)
+    assert ended(store, inbox, told) == [S.REVERTED, S.COMPENSATED]
+    assert store.residues[told.id].people == ("anna",)
+    assert store.residues[told.id].claims == ()
+    assert not world.differing(store.members)
+
+
 def test_what_was_done_for_good_to_a_thing_goes_with_the_thing(world: World, agent: Agent) -> None:
     made = agent.create(CARL, {"phone": "C"})
     written = agent.set_for_good(CARL, "mail", "x")

@@ -372,7 +372,11 @@ def _known(contract: Contract, touches: Touches) -> bool:
 
 def _repeats(args: Template) -> bool:
     """Whether every argument is the call's own argument of that name, or a literal."""
-    return isinstance(args, dict) and all(
+    if not isinstance(args, dict):
+        return False
+    if any(str(name).startswith("$") for name in args):  # one pointer for all of them
+        return all(_plain(pointer) == "$['args']" for pointer in sources(args))
+    return all(
         _plain(pointer) == f"$['args']['{name}']"
         for name, template in args.items()
         for pointer in sources(template)

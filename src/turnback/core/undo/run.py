@@ -685,6 +685,7 @@ class Run:
                 CompensationState.REVERTED if back else CompensationState.COMPENSATED,
                 Reason.COVERED,
                 because=row.covered_by,
+                world=state,
                 ledger=drift.put_back(self._own(row), state, effect),
             )
         elif self.calls_of(row):
