@@ -50,6 +50,9 @@ from turnback.tools.settle import now_ms
 if TYPE_CHECKING:
     from bench.undo.scene import Scene
 
+checking: tuple[object, object] | None = None
+"""The world as it is at a check and as it was after the effect's step: for a control alone."""
+
 LIMITS = UndoLimits()
 FOR_EVER = 2**62
 MOST_ACTIONS = 5_000
@@ -171,6 +174,10 @@ class _Hands:
         return UNDECLARED if found is None else found.contract
 
     async def read(self, action: Read) -> Observed:
+        global checking
+        effect = self.run.effects[action.effect_id]
+        was = self.scene.steps.get(effect.tool_call_id)
+        checking = None if was is None else (self.scene.dojo.leaves, was)
         before = Before(
             tuple(
                 [

@@ -108,8 +108,8 @@ class Dojo:
     """An environment as a connection; `adapters` are further tools, each a function of it.
 
     `made` has the calls that reached it, reads too; a call under a key that it knows acts no more,
-    and is answered as it was. `fault` says what goes wrong with a
-    call that is about to be made; `late` is called before each.
+    and is answered as it was. `slow` is the time between an act and its reply, in seconds. `fault`
+    says what goes wrong with a call that is about to be made; `late` is called before each.
     """
 
     name: str
@@ -120,6 +120,7 @@ class Dojo:
     late: Callable[[str], None] = lambda _: None
     made: list[str] = field(default_factory=list)
     answered: dict[str, Reply] = field(default_factory=dict)
+    slow: float = 0.0
     generation: int = 0
 
     def __post_init__(self) -> None:
@@ -151,7 +152,6 @@ class Dojo:
         self.made.append(tool)
         if key is not None and key in self.answered:
             return self.answered[key]
-        await asyncio.sleep(0)
         match fault:
             case Fault.REFUSED:
                 return Reply(True, "Not allowed any more")
@@ -164,6 +164,7 @@ class Dojo:
         reply = self.act(tool, args)
         if key is not None:
             self.answered[key] = reply
+        await asyncio.sleep(self.slow)
         if fault is Fault.LOST_AFTER:
             raise Lost("No answer", connection=self.name, reason="timeout")
         return reply

@@ -57,6 +57,7 @@ class Scene:
     calls: Calls
     before: Leaves
     after: Leaves = field(default_factory=dict)
+    steps: dict[str, Leaves] = field(default_factory=dict)
 
     async def forward(self) -> None:
         """Make the task's ground-truth calls, each with nothing known but what the log has."""
@@ -76,16 +77,18 @@ class Scene:
             step_id=self.run.step_id,
             fence=self.run.fence,
         )
+        tool_call_id = new_id()
         answer = await self.calls.call(
             self.dojo,
             tool,
             args,
             place,
-            tool_call_id=new_id(),
+            tool_call_id=tool_call_id,
             approval=None,
             stop=asyncio.Event(),
         )
         assert isinstance(answer, Answered)
+        self.steps[tool_call_id] = self.dojo.leaves
         return answer
 
     async def effects(self) -> list[Logged]:
@@ -108,10 +111,14 @@ def _plain(args: Mapping[str, Any]) -> dict[str, Json]:
 
 
 @asynccontextmanager
-async def scene(store: Store, task: Task, tier: Tier) -> AsyncIterator[Scene]:
-    """A task's fresh world, and a session at a step that may call tools."""
+async def scene(
+    store: Store, task: Task, tier: Tier, *, shared: Scene | None = None
+) -> AsyncIterator[Scene]:
+    """A task's world, fresh or another scene's, and a session at a step that may call tools."""
     name = f"{task.suite}_{next(_numbers)}"  # the ledger of one is none of another's
-    dojo = Dojo(name, task.make(), task.functions, tier.adapters.get(task.suite, {}))
+    adapters = tier.adapters.get(task.suite, {})
+    dojo = Dojo(name, task.make(), task.functions, adapters) if shared is None else shared.dojo
+    name = dojo.name
     registry = Registry(overlays={name: tier.contracts[task.suite]})
     registry.put(name, await dojo.tools())
     settings = store.settings.model_copy(update={"approval": "never"})
