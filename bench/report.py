@@ -61,7 +61,40 @@ def results(measured: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
         for rows in measured.values()
         for row in rows
     ]
-    return {"rows": rows, "undo": {"gates": []}}
+    return {"rows": rows, "undo": {"gates": orjson.loads(RESULTS.read_bytes())["undo"]["gates"]}}
+
+
+def gates_table(gates: Iterable[Any]) -> str:
+    """The gates of undo as text: what was measured, of how many, and whether it holds."""
+    lines = [
+        (gate.name, number(gate.figure), f"of {gate.of}", gate.target, _met(gate.met))
+        for gate in gates
+    ]
+    widths = [max(len(line[at]) for line in lines) for at in range(5)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def write_gates(gates: Iterable[Any]) -> None:
+    """Them in the results, beside the rows as they are."""
+    found = orjson.loads(RESULTS.read_bytes())
+    found["undo"]["gates"] = [
+        {
+            "name": gate.name,
+            "figure": _rounded(gate.figure),
+            "of": gate.of,
+            "target": gate.target,
+            "met": gate.met,
+        }
+        for gate in gates
+    ]
+    RESULTS.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def _met(met: bool) -> str:
+    return "met" if met else "MISSED"
 
 
 def document(text: str, found: dict[str, Any]) -> str:
