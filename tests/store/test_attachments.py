@@ -11,8 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from stored import NOW, PLENTY, Story, attach, chunks
+from stored import NOW, PLENTY, Story, attach, chunks, waiting
 
+from turnback.core.attachments import UNNAMED
 from turnback.core.errors import (
     AttachmentGone,
     AttachmentInherited,
@@ -23,6 +24,7 @@ from turnback.core.errors import (
 from turnback.core.lineage import Boundary, Fork, Side
 from turnback.core.principal import LOCAL
 from turnback.core.workflow import EMPTY
+from turnback.store import forks
 from turnback.store.attachments import AttachmentRow
 from turnback.store.dao import Dao
 from turnback.store.database import Database
@@ -163,8 +165,11 @@ async def test_a_fork_with_a_hundred_files_is_still_one_statement(
         "_write",
         lambda text, args, **more: (written.append(text), write(text, args, **more))[1],
     )
+    await fork(dao, story.key)
+    assert written == [forks.WHOLE, forks.FORK], "the former makes none where there are files"
+    written.clear()
     child = await fork(dao, story.key)
-    assert len(written) == 1
+    assert written == [forks.FORK], "and is not asked again"
     assert len(await readable(dao, child)) == 100
     async with database.connection() as connection:
         added = await connection.fetchval(
@@ -255,6 +260,29 @@ async def test_a_sweep_takes_what_nothing_refers_to_and_only_that(
         await content(dao, story.key.id, file.id)
     with pytest.raises(AttachmentGone):
         await content(dao, gone.key.id, unread.id)
+
+
+async def test_a_purge_waits_for_an_upload_and_takes_its_file_too(
+    dao: Dao, database: Database
+) -> None:
+    other, story = await Story.begin(dao), await Story.begin(dao)
+    await attach(dao, other.key, b"the same")
+    async with asyncio.timeout(30), database.connection() as holder:
+        holding = holder.transaction()
+        await holding.start()
+        await holder.execute("select from attachment_objects for update")
+        upload = asyncio.create_task(attach(dao, story.key, b"the same"))
+        await waiting(database, 1)
+        await story.delete()
+        purge = asyncio.create_task(dao.purge(LOCAL, story.key.id, batch=10))
+        both = asyncio.create_task(waiting(database, 2))
+        await asyncio.wait({purge, both}, return_when=asyncio.FIRST_COMPLETED)
+        await holding.rollback()
+        await asyncio.gather(upload, purge, both)
+    assert (await purge).attachments == 1
+    text = "select name, deleted_at is not null from attachments where session_id = $1::uuid"
+    [left] = await database.run(lambda c: c.fetch(text, story.key.id))
+    assert tuple(left) == (UNNAMED, True)
 
 
 async def test_a_sweep_in_the_middle_of_an_upload_of_the_same_bytes_leaves_its_file(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from stored import NOW, Story, tree_of
+from stored import NOW, Story, tree_of, waiting
 
 from turnback.core.errors import (
     HistoryPurged,
@@ -369,13 +369,3 @@ async def forked(dao: Dao, asked: Fork) -> type[TurnbackError] | None:
     except TurnbackError as error:
         return type(error)
     return None
-
-
-async def waiting(database: Database, count: int) -> None:
-    """Until so many connections wait for a lock."""
-    text = """select count(*) from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'"""
-    while True:
-        if await database.run(lambda c: c.fetchval(text)) >= count:
-            return
-        await asyncio.sleep(0.01)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -18,6 +19,7 @@ from turnback.core.tree import (
 from turnback.core.workflow import EMPTY, Workflow, load
 from turnback.store.attachments import AttachmentRow, Room
 from turnback.store.dao import Dao, Stored
+from turnback.store.database import Database
 from turnback.store.ids import new_id
 from turnback.store.outbox import Notice, SessionChanged, Status, StepWritten
 from turnback.store.rows import Alive, Commit, Guard, Holder, Idle, SessionChange, SessionKey
@@ -181,3 +183,13 @@ def _workflow(text: str) -> Workflow:
 
 def _said(text: str) -> str:
     return f'{{"content":"{text}"}}'
+
+
+async def waiting(database: Database, count: int) -> None:
+    """Until so many connections wait for a lock."""
+    text = """select count(*) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock'"""
+    while True:
+        if await database.run(lambda c: c.fetchval(text)) >= count:
+            return
+        await asyncio.sleep(0.01)

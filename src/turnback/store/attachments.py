@@ -39,10 +39,11 @@ ONE_AT_A_TIME = "select pg_advisory_xact_lock(hashtextextended($1::text, 1))"
 
 ROOM = """select s.archived_at is not null as archived, count(a.id) as files,
     coalesce(sum(a.size), 0)::bigint as bytes, bool_or(a.id = $3::uuid) as made
-from sessions s left join attachments a on a.root_id = s.root_id and a.session_id = s.id
-    and a.deleted_at is null
-where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null
+from (select root_id, id, archived_at from sessions
+    where root_id = $1::uuid and id = $2::uuid and deleted_at is null for key share) s
+left join attachments a on a.root_id = s.root_id and a.session_id = s.id and a.deleted_at is null
 group by s.archived_at"""
+"""The lock is one that only a purge and a sweep wait for: they find what is being added."""
 
 HOLD_OBJECT = """insert into attachment_objects (project_id, sha256)
 values ($1::text, $2::bytea)
