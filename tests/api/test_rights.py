@@ -111,6 +111,7 @@ FRAMES: dict[str, tuple[dict[str, Any], int | str]] = {
         {"toolCallId": "?", "decision": "deny", "argsHash": "?"},
         "unknown_approval",
     ),
+    "WsClientUndoCommand": ({"planId": "?"}, "unknown_plan"),
 }
 """Every client frame needs `run`; so asked, it is refused after that, and changes nothing."""
 
@@ -140,6 +141,9 @@ ROWS = [
     Row(f"GET {S}/undos/{{undo_id}}", "run", "unknown_undo"),
     Row(f"GET {S}/residues", "run"),
     Row(f"POST {S}/residues/{{residue_id}}/acknowledge", "run", "unknown_residue"),
+    Row(f"POST {S}/residues/{{residue_id}}/overwrite", "run", "unknown_residue"),
+    Row(f"POST {S}/undo-plan", "run", 201, body={"turn_ids": ["?"]}),
+    Row(f"POST {S}/undos", "run", "unknown_plan", body={"plan_id": "?"}),
     Row(f"GET {S}/steps/{{step_id}}/workflow", "read"),
     Row(f"GET {S}/diff", "read", params={"from": "step-initial", "to": "{step_id}"}),
     Row(f"GET {S}/revert-preview", "read", params={"step_id": "{step_id}"}),
