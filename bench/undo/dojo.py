@@ -130,6 +130,7 @@ class Dojo:
         own = [
             Listed(one.name, one.description, one.parameters.model_json_schema())
             for one in self.functions
+            if one.name not in self.adapters
         ]
         any_ = {"type": "object"}
         return own + [

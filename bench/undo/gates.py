@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bench.undo import together
 from bench.undo.dojo import Fault, tasks
@@ -72,6 +72,27 @@ async def run(store: Store, tier: Tier, *, only: Callable[[str], bool] = lambda 
                     )
                 )
     return Trials(plain, drifts, faults, await together.trials(store, tier, known))
+
+
+WITHOUT_STRANGERS = (
+    "said fully reverted",
+    "leaves that differ",
+    "claimed leaves",
+    "tasks taken back fully",
+    "tasks with something",
+    "leaves and calls of a second click",
+    "calls over the budget",
+)
+
+
+async def plain(store: Store, tier: Tier, *, power: tuple[int, int]) -> list[Gate]:
+    """The gates of a tier of which nothing is disturbed."""
+    found = [await trial(store, task, tier) for task in tasks()]
+    return [
+        replace(gate, name=f"{tier.name}: {gate.name}")
+        for gate in gates(Trials(found, (), (), ()), power=power)
+        if gate.name.startswith(WITHOUT_STRANGERS)
+    ]
 
 
 def kept(case: Drift, one: Trial) -> bool:

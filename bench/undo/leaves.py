@@ -46,6 +46,8 @@ def _leaf(kind: str, key: Path, path: Path) -> Path | None:
             return ("inbox", "emails", *key, *rest)
         case "event", ("it", "0", *rest) | ("it", *rest):
             return ("calendar", "events", *key, *rest)
+        case "reservation", ("it", *rest):
+            return ("reservation", *rest)
         case "file", ("it", *rest):
             return ("cloud_drive", "files", *key, *rest)
         case "files", ("all", *rest):

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 from bench import report
 from bench.undo import controls, gates
+from bench.undo.adapters import ADAPTERS
 from bench.undo.gates import Gate, kept
 from bench.undo.scene import Tier, read
 from bench.world import World
@@ -20,6 +21,9 @@ from turnback.store.migrate import migrate
 
 OWN = (10, 28)
 """Tasks that have to come back wholly, and in part, with the suites' own tools (undo.md 8)."""
+
+ADAPTED = (15, 35)
+"""The same with the adapters, of which the design asks nothing: less than this is a step back."""
 
 
 def main() -> int:
@@ -41,6 +45,7 @@ def main() -> int:
 
 async def _evaluate(world: World) -> list[Gate]:
     own = Tier("own tools", read("own_tools.yaml"))
+    adapted = Tier("with adapters", read("adapters.yaml"), ADAPTERS)
     async with world.store() as store:
         trials = await gates.run(store, own)
         found = gates.gates(trials, power=OWN)
@@ -50,6 +55,7 @@ async def _evaluate(world: World) -> list[Gate]:
         for case, one in trials.drifts:
             if not kept(case, one):
                 print(case.name, one.outcome, one.states, file=sys.stderr)
+        found += await gates.plain(store, adapted, power=ADAPTED)
         return [*found, *await controls.run(store, own)]
 
 

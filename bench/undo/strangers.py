@@ -141,10 +141,11 @@ CASES = [
     Drift(MET, "same field edited", lambda w: _set(_event(w), title="Theirs"), E.REVIEW),
     Drift(MET, "moved to another time", lambda w: _set(_event(w), start_time=LATER), E.REVIEW),
     Drift(MET, "a member added", lambda w: _event(w).participants.append("a@b.ch"), E.BACK),
-    Drift(MET, "deleted: already as before", lambda w: w.calendar.events.pop("27"), E.BACK),
+    Drift(MET, "deleted, not its mail", lambda w: w.calendar.events.pop("27"), E.REVIEW),
     Drift(MET, "cancelled by them", lambda w: _set(_event(w), status="canceled"), E.REVIEW),
     Drift(MOVED, "same field edited", lambda w: _set(_event(w, "5"), start_time=LATER), E.REVIEW),
-    Drift(MOVED, "another field edited", lambda w: _set(_event(w, "5"), location="X"), E.BACK),
+    # The mail that told of it has the very event attached: a leaf that the call wrote differs too.
+    Drift(MOVED, "another field edited", lambda w: _set(_event(w, "5"), location="X"), E.REVIEW),
     Drift(MOVED, "deleted", lambda w: w.calendar.events.pop("5"), E.REVIEW),
     Drift(PAID, "same field edited", lambda w: _set(_scheduled(w), amount=99.0), E.REVIEW),
     Drift(PAID, "another field edited", lambda w: _set(_scheduled(w), subject="T"), E.BACK),
