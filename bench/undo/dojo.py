@@ -108,7 +108,7 @@ class Dojo:
     """An environment as a connection; `adapters` are further tools, each a function of it.
 
     `made` has the calls that reached it, reads too; a call under a key that it knows acts no more,
-    and is answered as it was. `slow` is the time between an act and its reply, in seconds. `fault`
+    and is answered as it was. `slow` has, by tool, the seconds until a reply. `fault`
     says what goes wrong with a call that is about to be made; `late` is called before each.
     """
 
@@ -120,7 +120,7 @@ class Dojo:
     late: Callable[[str], None] = lambda _: None
     made: list[str] = field(default_factory=list)
     answered: dict[str, Reply] = field(default_factory=dict)
-    slow: float = 0.0
+    slow: dict[str, float] = field(default_factory=dict)
     generation: int = 0
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class Dojo:
         reply = self.act(tool, args)
         if key is not None:
             self.answered[key] = reply
-        await asyncio.sleep(self.slow)
+        await asyncio.sleep(self.slow.get(tool, 0.0))
         if fault is Fault.LOST_AFTER:
             raise Lost("No answer", connection=self.name, reason="timeout")
         return reply

@@ -62,12 +62,23 @@ async def _stranger_between(store: Store, tier: Tier, task: Task) -> Trial:
 
 
 async def _two_sessions(store: Store, tier: Tier, task: Task) -> Trial:
-    """Two sessions write two leaves of one thing at once; one of them is undone."""
+    """A session writes to a thing before another one's call has answered; that one is undone."""
     async with scene(store, task, tier) as one, scene(store, task, tier, shared=one) as other:
-        one.dojo.slow = 0.05
-        await asyncio.gather(_pay(one, amount=1), _pay(other, subject="theirs"))
+        one.dojo.slow = {"update_scheduled_transaction": 0.3}
+
+        sent = asyncio.Event()
+        one.dojo.late = lambda tool: sent.set() if tool == "update_scheduled_transaction" else None
+
+        async def meanwhile() -> None:
+            await sent.wait()
+            await _pay(other, subject="theirs")
+
+        await asyncio.gather(_pay(one, amount=1), meanwhile())
+        one.dojo.slow = {}
         one.after = one.dojo.leaves
-        return await _ended(one, {(*SCHEDULED, "subject"): "theirs"}, "two sessions at once")
+        return await _ended(
+            one, {(*SCHEDULED, "subject"): "theirs"}, "undisturbed: two sessions at once"
+        )
 
 
 async def _ended(one: Scene, theirs: Leaves, name: str) -> Trial:
