@@ -49,14 +49,50 @@ ROWS_ASKED_FOR = (
     "load of an evicted session of 10,000 steps",
 )
 
+# The gates and the negative controls of the design's undo.md 8.
+GATES_ASKED_FOR = (
+    "said fully reverted while the world differs",
+    "a stranger's leaf overwritten",
+    "drift cases",
+    "leaves that differ and no residue claims",
+    "claimed leaves that do not differ",
+    "tasks taken back fully",
+    "tasks with something taken back",
+    "drift that was not found",
+    "drift found where there was none",
+    "leaves and calls of a second click",
+    "calls over the budget",
+    "control, drift checks off",
+    "control, verify off",
+    "control, inverse from arguments",
+    "control, per-step hashes",
+    "control, absorb after inverse",
+    "control, one key for two calls",
+    "control, locks off",
+)
+
 
 def test_each_row_has_its_members_and_no_other() -> None:
     assert RESULTS.keys() == {"rows", "undo"}
-    assert RESULTS["undo"] == {"gates": []}
+    assert RESULTS["undo"].keys() == {"gates"}
     for row in RESULTS["rows"]:
         assert list(row) == ["name", "figure", "unit", "floor", "ratio", "target", "met"]
         assert row["figure"] >= 0
         assert isinstance(row["met"], bool) == bool(row["target"])
+
+
+def test_each_gate_of_undo_was_measured_and_holds() -> None:
+    gates = RESULTS["undo"]["gates"]
+    assert len(gates) >= len(GATES_ASKED_FOR)
+    for gate in gates:
+        assert list(gate) == ["name", "figure", "of", "target", "met"]
+        assert gate["of"] > 0
+        assert gate["met"], gate["name"]
+
+
+@pytest.mark.parametrize("name", GATES_ASKED_FOR)
+def test_every_gate_that_was_asked_for_is_there(name: str) -> None:
+    assert any(gate["name"].startswith(name) for gate in RESULTS["undo"]["gates"])
 
 
 @pytest.mark.parametrize("name", ROWS_ASKED_FOR)
