@@ -28,6 +28,7 @@ from turnback.sessions.commands import (
     Delete,
     EditWorkflow,
     Expire,
+    Overwrite,
     Prompt,
     PutWorkflow,
     Redo,
@@ -36,6 +37,7 @@ from turnback.sessions.commands import (
     RevertTurn,
     Share,
     Stop,
+    Undo,
 )
 from turnback.sessions.registry import Sessions
 from turnback.sessions.waiting import until_ended
@@ -50,6 +52,8 @@ NEEDS: list[tuple[Command, Right]] = [
     (Stop(), Right.RUN),
     (Approve("c1", Decision.APPROVE, "x"), Right.RUN),
     (Expire(0), Right.RUN),
+    (Undo("x"), Right.RUN),
+    (Overwrite("x"), Right.RUN),
     (RevertTurn("x"), Right.RUN),
     (RevertStep("x"), Right.RUN),
     (Redo(), Right.RUN),

@@ -128,6 +128,8 @@ async def ask(server: Server, method: str, path: str, session: str, step: str) -
     bodies: dict[str, Any] = {
         "commands": STOP,
         **{key: {"claim_id": "x"} for key in ("claim", "release")},
+        "undo-plan": {"turn_ids": [step]},
+        "undos": {"plan_id": step},
     }
     post = json.dumps(bodies.get(path.rpartition("/")[2], {})).encode()
     content = {"PUT": put, "DELETE": b"", "PATCH": b"{}", "POST": post}[method]

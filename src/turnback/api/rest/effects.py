@@ -89,7 +89,7 @@ async def list_effects(
     """What the session's own calls did outside, and how that stands."""
     limit = page_size(request, limit, usual=PAGE)
     sessions, principal = sessions_of(request), principal_of(request)
-    key = await sessions.dao.key(principal, session_id)
+    key = await sessions.dao.living(principal, session_id)
     names = Right.RUN in (await sessions.dao.access.each(principal, [key]))[key]
     found = await sessions.dao.effects.of_session(key, after=cursor or 0, limit=limit + 1)
     page, now = [one.effect for one in found[:limit]], round(time() * 1000)
@@ -105,7 +105,7 @@ async def list_effects(
 async def list_tools(request: Request, session_id: str) -> Response:
     """The tools from outside, and how far calls of them can be taken back."""
     sessions = sessions_of(request)
-    await sessions.dao.key(principal_of(request), session_id)
+    await sessions.dao.living(principal_of(request), session_id)
     tools = () if sessions.outside is None else await sessions.outside.known()
     return json_answer({"tools": [_tool(tool) for tool in tools]})
 

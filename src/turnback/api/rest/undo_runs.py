@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from turnback.api import encode
 from turnback.api.rest.answer import PROBLEMS, json_answer
@@ -41,8 +41,26 @@ router = APIRouter(responses=PROBLEMS)
 Id = Annotated[str, Field(min_length=1, max_length=200)]
 
 
+def _given(name: str, **said: Any) -> dict[str, Any]:
+    return {"required": [name], "properties": {name: said}}
+
+
+ONE_STEP: dict[str, Any] = {
+    "oneOf": [_given("turn_id", type="string"), _given("step_id", type="string")]
+}
+ONE_WAY: dict[str, Any] = {
+    "oneOf": [
+        {"anyOf": [_given("turn_ids", minItems=1), _given("effect_ids", minItems=1)]},
+        _given("undo_id", type="string"),
+        _given("revert", type="object"),
+    ]
+}
+
+
 class RevertBody(Body):
     """The revert that the undo is part of: to before a turn, or before a step."""
+
+    model_config = ConfigDict(json_schema_extra=ONE_STEP)
 
     turn_id: Id | None = None
     step_id: Id | None = None
@@ -56,6 +74,8 @@ class AskBody(Body):
     `effects: "undo"`. `with_dependents`: what depends on a member becomes one too. `calls` is the
     most that may be made.
     """
+
+    model_config = ConfigDict(json_schema_extra=ONE_WAY)
 
     turn_ids: list[Id] = Field(default_factory=list)
     effect_ids: list[Id] = Field(default_factory=list)

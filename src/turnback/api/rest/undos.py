@@ -272,7 +272,7 @@ async def acknowledge_residue(
 
 
 async def _key(request: Request, session_id: str, right: Right) -> SessionKey:
-    return await sessions_of(request).dao.key(principal_of(request), session_id, right=right)
+    return await sessions_of(request).dao.living(principal_of(request), session_id, right=right)
 
 
 def _place(cursor: str | None) -> str | None:
