@@ -7,26 +7,12 @@ needs it. What a user says stays as it is: a fork's statement reads it (store/fo
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import orjson
-import zstandard
 
 from turnback.core.tree import Role
+from turnback.store.packing import by_dictionary
 
-_DICTIONARY = zstandard.ZstdCompressionDict(
-    b"".join(Path(__file__).with_name(f"dictionary-{n}.txt").read_bytes() for n in (1, 2)),
-    dict_type=zstandard.DICT_TYPE_RAWCONTENT,
-)
-_compress = zstandard.ZstdCompressor(
-    dict_data=_DICTIONARY,
-    compression_params=zstandard.ZstdCompressionParameters.from_level(
-        6, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True
-    ),
-).compress
-_decompress = zstandard.ZstdDecompressor(
-    dict_data=_DICTIONARY, format=zstandard.FORMAT_ZSTD1_MAGICLESS
-).decompress
+_compress, _decompress = by_dictionary("dictionary-1.txt", "dictionary-2.txt", level=6)
 
 
 def fold(role: Role, payload: str) -> tuple[str, bytes | None]:

@@ -7,27 +7,40 @@ better one would be another file with another mark.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import zstandard
 
-_DICTIONARY = zstandard.ZstdCompressionDict(
-    Path(__file__).with_name("dictionary-1.txt").read_bytes(),
-    dict_type=zstandard.DICT_TYPE_RAWCONTENT,
-)
+Codec = Callable[[bytes], bytes]
+
 _MARK = b"\x01"  # compressed with that dictionary, the frame without its magic
 _OPERATORS = b"\x02"  # the same, of a bucket's operators, which versions before do not read
 _FRAME = b"\x28\xb5\x2f\xfd"  # compressed without one: how blobs were stored first
 
-_compress = zstandard.ZstdCompressor(
-    dict_data=_DICTIONARY,
-    compression_params=zstandard.ZstdCompressionParameters.from_level(
-        3, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True
-    ),
-).compress
-_decompress = zstandard.ZstdDecompressor(
-    dict_data=_DICTIONARY, format=zstandard.FORMAT_ZSTD1_MAGICLESS
-).decompress
+
+def by_dictionary(*files: str, level: int) -> tuple[Codec, Codec]:
+    """How texts are compressed after the dictionary in these files, and read again.
+
+    The frames are without the magic of zstd and say their size. Reading raises `ZstdError`.
+    """
+    folder = Path(__file__).parent
+    dictionary = zstandard.ZstdCompressionDict(
+        b"".join((folder / name).read_bytes() for name in files),
+        dict_type=zstandard.DICT_TYPE_RAWCONTENT,
+    )
+    parameters = zstandard.ZstdCompressionParameters.from_level(
+        level, format=zstandard.FORMAT_ZSTD1_MAGICLESS, write_content_size=True
+    )
+    return (
+        zstandard.ZstdCompressor(dict_data=dictionary, compression_params=parameters).compress,
+        zstandard.ZstdDecompressor(
+            dict_data=dictionary, format=zstandard.FORMAT_ZSTD1_MAGICLESS
+        ).decompress,
+    )
+
+
+_compress, _decompress = by_dictionary("dictionary-1.txt", level=3)
 
 
 def pack(blob: bytes) -> bytes:
