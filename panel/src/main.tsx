@@ -17,6 +17,7 @@ import "./styles/conversation.css";
 import "./styles/turn.css";
 import "./styles/lines.css";
 import "./styles/family.css";
+import "./styles/history.css";
 import "./styles/access.css";
 import "./styles/composer.css";
 import "./styles/files.css";

@@ -135,6 +135,18 @@ async def test_stop_ends_the_turn_and_says_so(slow: Service, desk_of: Callable[.
     await expect(desk.revert_button(BUILD)).to_be_enabled()
 
 
+async def test_stop_and_revert_stops_first_and_gives_the_prompt_back(
+    slow: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk = await (await desk_of(slow)).open(await slow.session())
+    await desk.send("hello")
+    await expect(desk.page.locator(".running .prose")).to_be_visible()
+    await desk.page.get_by_role("button", name="Stop and revert").click()
+    await expect(desk.prompts).to_have_count(0)
+    await expect(desk.composer).to_have_value("hello")
+    await expect(desk.dock).to_contain_text("Reverted 1 turn, to before “hello”")
+
+
 async def test_a_reload_in_mid_stream_shows_what_had_streamed(
     slow: Service, desk_of: Callable[..., Any]
 ) -> None:

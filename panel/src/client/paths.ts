@@ -60,21 +60,30 @@ export interface Line {
   at: number;
 }
 
+/** The steps from one back to another, which is not among them, the newest first; null where the way is not known. */
+export function stepsBetween(
+  steps: ReadonlyMap<string, Step>,
+  from: string,
+  backTo: string,
+): Step[] | null {
+  const way: Step[] = [];
+  for (let id = from; id !== backTo; ) {
+    const step = steps.get(id);
+    if (!step) return null;
+    way.push(step);
+    id = step.parentId;
+  }
+  return way;
+}
+
 /** How many turns a person passes from one step back to another; null where the way is not known. */
 export function turnsBetween(
   steps: ReadonlyMap<string, Step>,
   from: string,
   backTo: string,
 ): number | null {
-  const turns = new Set<string>();
-  let id = from;
-  while (id !== backTo) {
-    const step = steps.get(id);
-    if (!step) return null;
-    turns.add(step.messageId);
-    id = step.parentId;
-  }
-  return turns.size;
+  const way = stepsBetween(steps, from, backTo);
+  return way === null ? null : new Set(way.map((step) => step.messageId)).size;
 }
 
 /** The lines that part at one step, oldest first. */

@@ -158,6 +158,17 @@ export async function getSteps(
   return { steps: page.steps.map(stepFromRest), cursor: page.next_cursor };
 }
 
+/** A page of every line's steps, the newest first of pages; `before` is the cursor of the page before. */
+export async function getEveryStep(
+  id: string,
+  before: string | null,
+): Promise<{ steps: Step[]; cursor: string | null }> {
+  const query = new URLSearchParams({ all: "true", limit: "200" });
+  if (before !== null) query.set("before", before);
+  const page = await json<RestStepPage>("GET", `${session(id)}/steps?${query}`);
+  return { steps: page.steps.map(stepFromRest), cursor: page.next_cursor };
+}
+
 export async function getBranches(id: string): Promise<Branch[]> {
   const found: RestBranches["branches"] = [];
   let cursor: string | null = null;

@@ -305,6 +305,7 @@ export interface RestEffect {
   tool_call_id: string;
   tool: string;
   class: EffectClass;
+  state: "intent" | "done" | "done_unchanged" | "failed_clean" | "failed_dirty" | "in_doubt";
   standing: Standing | null;
   /** What an undo could do with it now. */
   verb: Verb | null;
@@ -342,8 +343,11 @@ export interface RestUndoItem {
   what: string;
   verb: Verb;
   state: UndoItem["state"];
+  reason: string | null;
   /** What came of it, in words. */
   said: string;
+  /** Where the effect stands now. */
+  standing: Standing | null;
   people: string[];
   values: RestValues[];
 }
@@ -364,6 +368,11 @@ export interface RestResidue {
   how: string;
   draft: RestDraft | null;
   status: "open" | "acknowledged" | "settled";
+}
+
+export interface RestResidues {
+  residues: RestResidue[];
+  next_cursor: string | null;
 }
 
 export interface RestReport {

@@ -45,17 +45,22 @@ const OUTCOMES: Readonly<Record<NonNullable<Undo["outcome"]>, string>> = {
 };
 
 /** One line over an undo, from what everybody is told of it; what needs a person comes first. */
-export function headline({ outcome, counts, items }: Undo): string {
+export function headline(undo: Undo): string {
+  const { outcome, counts, items } = undo;
   const parts = COUNTS.flatMap(([name, say]) => {
     const n = counts[name] ?? 0;
     return n > 0 ? [say(n)] : [];
   });
   const ended = parts.join(", ");
   if (outcome === null) {
-    const done = Object.values(counts).reduce((sum, n) => sum + n, 0);
-    return `Reverting effects: ${done} of ${items.length} settled${ended && ` (${ended})`}`;
+    return `${done(undo)} of ${counted(items.length, "effect")} done${ended && ` (${ended})`}`;
   }
   return ended === "" ? OUTCOMES[outcome] : `${OUTCOMES[outcome]}: ${ended}`;
+}
+
+/** How many effects an undo has come to an end with. */
+export function done({ counts }: Undo): number {
+  return Object.values(counts).reduce((sum, n) => sum + n, 0);
 }
 
 /** How many residues nobody has acknowledged yet. */

@@ -82,7 +82,7 @@ describe("undos", () => {
 
   it("counts how far it has come while it goes on", () => {
     expect(headline(undo({ counts: { revert: 1 } }))).toBe(
-      "Reverting effects: 1 of 2 settled (1 reverted)",
+      "1 of 2 effects done (1 reverted)",
     );
   });
 });

@@ -7,6 +7,7 @@ import type {
   RestPlan,
   RestReport,
   RestResidue,
+  RestResidues,
   RestTool,
 } from "./types";
 
@@ -24,6 +25,24 @@ export function acknowledge(id: string, residueId: string): Promise<RestResidue>
   return json("POST", `${path}?${offset()}`);
 }
 
+/** Over what somebody else has written, as the residue shows it; the id of the undo that does it. */
+export async function overwrite(id: string, residueId: string): Promise<string | null> {
+  const path = `${session(id)}/residues/${encodeURIComponent(residueId)}/overwrite`;
+  return (await json<{ undo_id: string | null }>("POST", path)).undo_id;
+}
+
+/** All that the session's undos have left, newest first. */
+export async function getResidues(id: string): Promise<RestResidue[]> {
+  const found: RestResidue[] = [];
+  for (let cursor: string | null = null, first = true; first || cursor !== null; first = false) {
+    const from: string = cursor === null ? "" : `&cursor=${encodeURIComponent(cursor)}`;
+    const page: RestResidues = await json("GET", `${session(id)}/residues?${offset()}${from}`);
+    found.push(...page.residues);
+    cursor = page.next_cursor;
+  }
+  return found;
+}
+
 /** All that the session's own calls did outside. */
 export async function getEffects(id: string): Promise<RestEffect[]> {
   const found: RestEffect[] = [];
@@ -39,8 +58,9 @@ export async function getTools(id: string): Promise<RestTool[]> {
   return (await json<{ tools: RestTool[] }>("GET", `${session(id)}/tools`)).tools;
 }
 
-/** What is to be undone: what was done since before a turn or a step, or the rest of an undo. */
+/** What is to be undone: what turns did, what was done since before a turn or a step, or the rest of an undo. */
 export type AskedUndo =
+  | { turn_ids: string[] }
   | { revert: { turn_id: string } | { step_id: string } }
   | { undo_id: string };
 

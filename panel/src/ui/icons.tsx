@@ -147,3 +147,7 @@ export const WorldIcon = icon(
   "WorldIcon",
   <path d="M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14ZM3 10h14M10 3c-5 4.5-5 9.5 0 14M10 3c5 4.5 5 9.5 0 14" />,
 );
+export const HistoryIcon = icon(
+  "HistoryIcon",
+  <path d="M5.5 3v14M5.5 13c0-4 8-2.5 8-6.5M3.7 3h3.6M3.7 17h3.6M11.7 4.7a1.8 1.8 0 1 0 3.6 0 1.8 1.8 0 1 0-3.6 0" />,
+);

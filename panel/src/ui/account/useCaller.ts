@@ -13,6 +13,11 @@ export function useCaller(): Caller {
   return useContext(CallerContext);
 }
 
+/** Somebody else's name, for what they did; null where it was this caller, or nobody can be told apart. */
+export function otherThan({ principal }: Caller, by: string): string | null {
+  return by === principal ? null : by;
+}
+
 /** Why this caller cannot make a session; null where it can. */
 export function createObstacle({ role }: Caller): string | null {
   if (role === "viewer") return "As a viewer you may read and fork sessions, not make new ones";

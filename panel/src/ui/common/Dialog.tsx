@@ -6,10 +6,13 @@ import { useReturnFocus } from "./useReturnFocus";
 
 export function Dialog({
   title,
+  wide = false,
   onClose,
   children,
 }: {
   title: string;
+  /** What it shows needs room. */
+  wide?: boolean;
   onClose: () => void;
   children: ReactNode;
 }) {
@@ -25,7 +28,7 @@ export function Dialog({
   return (
     <dialog
       ref={dialog}
-      className="dialog"
+      className={wide ? "dialog is-wide" : "dialog"}
       aria-labelledby={heading}
       onCancel={(event) => {
         event.preventDefault();

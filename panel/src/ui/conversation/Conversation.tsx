@@ -117,6 +117,8 @@ export function Conversation({
   const runningTurn = last && !last.steps.at(-1)?.isEnd && !isEdit(last) ? last : null;
   const running = working && (
     <Running
+      turnId={runningTurn?.id ?? null}
+      steps={state.steps}
       streaming={streaming}
       word={
         state.agent === "STOPPING"

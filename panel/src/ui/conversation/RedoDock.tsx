@@ -1,10 +1,13 @@
 // After a revert: what was reverted, and the way forward again. It comes back after a reload.
 
-import { redoable } from "../../client/paths";
+import { useContext } from "react";
+
+import { redoable, stepsBetween } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
 import { Action } from "../common/Action";
 import { RedoIcon, RevertIcon } from "../icons";
 import { counted, firstWords } from "../../client/words";
+import { OPEN_STANDINGS, OutsideContext, outsideOf } from "../undo/useOutside";
 
 export function RedoDock({
   state,
@@ -12,6 +15,7 @@ export function RedoDock({
   kept,
   onRedo,
   onKept,
+  onUndo,
 }: {
   state: SessionState;
   blocked: string | null;
@@ -19,6 +23,8 @@ export function RedoDock({
   kept: string | null;
   onRedo: (all: boolean) => void;
   onKept: (text: string) => void;
+  /** What turns did outside is to be undone; null for who may not. */
+  onUndo: ((turnIds: string[]) => void) | null;
 }) {
   if (!state.canRedo) return null;
   const forward = redoable(state);
@@ -42,6 +48,7 @@ export function RedoDock({
         <span className="dock-next">
           A new message starts another line from here; this one stays as a branch.
         </span>
+        <Outside state={state} blocked={blocked} onUndo={onUndo} />
         {kept !== null && (
           <button type="button" className="link" onClick={() => onKept(kept)}>
             Add its prompt to your draft
@@ -70,5 +77,52 @@ export function RedoDock({
         )}
       </div>
     </div>
+  );
+}
+
+/** Of what Redo brings back: which effects outside stand all the same, and which it does not do again. */
+function Outside({
+  state,
+  blocked,
+  onUndo,
+}: {
+  state: SessionState;
+  blocked: string | null;
+  onUndo: ((turnIds: string[]) => void) | null;
+}) {
+  const outside = useContext(OutsideContext);
+  const { steps, redoId, headId } = state;
+  const back = redoId === null ? null : stepsBetween(steps, redoId, headId);
+  const known = (back ?? [])
+    .flatMap((step) => step.toolCalls ?? [])
+    .map((call) => outsideOf(outside, call.toolCallId))
+    .filter(({ effect, standing }) => effect !== null && standing !== null);
+  const stand = known.filter(({ standing }) => standing !== null && OPEN_STANDINGS.has(standing));
+  const own = stand.filter(({ owner }) => owner === null);
+  const gone = known.length - stand.length;
+  return (
+    <>
+      {stand.length > 0 && (
+        <span className="dock-next is-warn">
+          {counted(stand.length, "effect")} of it outside {stand.length === 1 ? "is" : "are"} still in
+          force.{" "}
+          {onUndo !== null && own.length > 0 && (
+            <Action
+              className="link"
+              blocked={blocked}
+              onAct={() => onUndo([...new Set(own.flatMap(({ effect }) => effect?.turn_id ?? []))])}
+            >
+              Undo {own.length === 1 ? "it" : "them"}…
+            </Action>
+          )}
+        </span>
+      )}
+      {gone > 0 && (
+        <span className="dock-next">
+          {counted(gone, "effect")} of it outside {gone === 1 ? "is" : "are"} no longer in force; Redo
+          does not do {gone === 1 ? "it" : "them"} again.
+        </span>
+      )}
+    </>
   );
 }

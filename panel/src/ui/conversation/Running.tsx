@@ -1,18 +1,28 @@
 // What is streaming just now; the finished step takes its place. And what waits for a person.
 
+import { useContext } from "react";
+
 import type { Streaming } from "../../client/reducer";
 import type { Approval } from "../../client/types";
 import { ApprovalCard, type Decide } from "../undo/ApprovalCard";
+import { StandingBadge } from "../undo/StandingBadge";
+import { inOpenStep, OutsideContext } from "../undo/useOutside";
 import { Prose } from "./Prose";
 import { StreamingCard } from "./StreamingCard";
 
 export function Running({
+  turnId,
+  steps,
   streaming,
   word,
   waitingFor,
   decideBlocked,
   onDecide,
 }: {
+  /** Null where the turn at work is not known yet. */
+  turnId: string | null;
+  /** Those that are finished. */
+  steps: ReadonlyMap<string, unknown>;
   streaming: Streaming | null;
   word: string;
   waitingFor: readonly Approval[];
@@ -22,6 +32,12 @@ export function Running({
   const asked = new Set(waitingFor.map((approval) => approval.toolCallId));
   const calls = streaming?.calls.filter((call) => !asked.has(call.toolCallId)) ?? [];
   const text = streaming?.text ?? "";
+  const outside = useContext(OutsideContext);
+  const drawn = new Set(calls.map((call) => call.toolCallId));
+  // After a reload the calls of the step that is open are known from the log alone.
+  const done = inOpenStep(turnId, steps, outside).filter(
+    (effect) => !drawn.has(effect.tool_call_id) && !asked.has(effect.tool_call_id),
+  );
   return (
     <div className="running">
       <span className="station" aria-hidden="true" />
@@ -34,6 +50,16 @@ export function Running({
           partial={call.arguments}
         />
       ))}
+      {waitingFor.length > 0 && done.length > 0 && (
+        <ul className="open-step" aria-label="Done in this step so far">
+          {done.map((effect) => (
+            <li key={effect.effect_id}>
+              <code>{effect.tool}</code> {effect.what !== "" && <bdi>{effect.what}</bdi>}{" "}
+              {effect.standing !== null && <StandingBadge standing={effect.standing} />}
+            </li>
+          ))}
+        </ul>
+      )}
       {waitingFor.map((approval) => (
         <ApprovalCard
           key={approval.toolCallId}

@@ -7,6 +7,7 @@ import type { ToolResult } from "../../client/types";
 import { firstWords, inBytes } from "../../client/words";
 import { lineOf } from "../canvas/lines";
 import { ClassBadge } from "../undo/ClassBadge";
+import { OwnerBadge, OwnerNote } from "../undo/OwnerBadge";
 import { StandingBadge } from "../undo/StandingBadge";
 import { useOutsideOf, useTool } from "../undo/useOutside";
 import { AlertIcon, CheckIcon, DownIcon } from "../icons";
@@ -46,7 +47,7 @@ export function ToolCard({
   const type = text(input["operatorType"]);
   const id = text(input["operatorId"]);
   const tool = useTool(name);
-  const { effect, standing, item } = useOutsideOf(callId);
+  const { effect, standing, item, owner } = useOutsideOf(callId);
   const state = result === null ? "running" : result.isError ? "error" : "ok";
   const summary = result?.isError ? result.output : text(input["summary"]);
   return (
@@ -66,6 +67,7 @@ export function ToolCard({
         <span className="tool-state">
           {standing !== null && <StandingBadge standing={standing} />}
           {standing === null && result === null && tool && <ClassBadge of={tool.class} />}
+          {owner !== null && <OwnerBadge owner={owner} />}
           {item?.residue?.status === "open" && <span className="left-badge">something remains</span>}
           {result && result.output.length >= SIZED && <small>{inBytes(result.output.length)}</small>}
           {state === "ok" && <CheckIcon />}
@@ -91,6 +93,7 @@ export function ToolCard({
               {effect.people.length > 0 && <bdi>{effect.people.join(", ")}</bdi>}
             </p>
           )}
+          {owner !== null && <OwnerNote owner={owner} />}
           <h3>
             Arguments of <code>{name}</code>
           </h3>

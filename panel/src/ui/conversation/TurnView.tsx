@@ -1,6 +1,6 @@
 // One turn: the person's words, what the agent did, and the way back to before it.
 
-import { memo, type ReactNode } from "react";
+import { memo, useContext, type ReactNode } from "react";
 
 import type { ForkRequest } from "../../client/forks";
 import type { Fork, Turn } from "../../client/paths";
@@ -9,8 +9,9 @@ import type { Step } from "../../client/types";
 import { firstWords } from "../../client/words";
 import { Action } from "../common/Action";
 import { Menu, type MenuItem } from "../common/Menu";
-import { DiffIcon, EyeIcon, PencilIcon, RevertIcon } from "../icons";
+import { DiffIcon, EyeIcon, PencilIcon, RevertIcon, StopIcon, WorldIcon } from "../icons";
 import { clock, full } from "../time";
+import { OutsideContext, standsOf } from "../undo/useOutside";
 import { WorldChip } from "../undo/WorldChip";
 import { AgentStep } from "./AgentStep";
 import { BranchPicker } from "./BranchPicker";
@@ -28,6 +29,10 @@ export interface TurnActions {
   revertStep: (turn: Turn, step: Step) => void;
   look: (stepId: string) => void;
   checkout: (stepId: string) => void;
+  /** What it did outside, with the conversation left as it is. */
+  undo: (turn: Turn) => void;
+  /** Stops the agent in this turn, and then reverts it. */
+  stopAndRevert: (turn: Turn) => void;
   /** To a new session that goes on from before or after a turn. */
   fork: (request: ForkRequest) => void;
 }
@@ -59,6 +64,7 @@ export const TurnView = memo(function TurnView({
   /** What is still streaming, when this turn runs. */
   children?: ReactNode;
 }) {
+  const outside = useContext(OutsideContext);
   const { prompt } = turn;
   const edit = prompt?.kind === "edit";
   const words = firstWords(promptText(turn));
@@ -81,6 +87,15 @@ export const TurnView = memo(function TurnView({
       onSelect: () => actions.preview(turn),
     },
   ];
+  if (writable && standsOf(turn.id, outside) > 0) {
+    items.push({
+      label: "Undo what it did outside",
+      detail: "The conversation stays as it is",
+      icon: <WorldIcon />,
+      blocked,
+      onSelect: () => actions.undo(turn),
+    });
+  }
   if (last && !newest) {
     items.push({
       label: "Look at the state after this turn",
@@ -139,6 +154,12 @@ export const TurnView = memo(function TurnView({
           <RevertIcon />
           <span>{label}</span>
         </Action>
+        {running && writable && (
+          <button type="button" className="button small" onClick={() => actions.stopAndRevert(turn)}>
+            <StopIcon />
+            Stop and revert
+          </button>
+        )}
         <ForkMenu
           turn={turn}
           running={running}

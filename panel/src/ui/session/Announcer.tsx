@@ -5,8 +5,10 @@ import { useEffect, useRef, useState } from "react";
 
 import type { Turn } from "../../client/paths";
 import type { SessionState } from "../../client/reducer";
-import { headline } from "../../client/undoWords";
+import type { Undo } from "../../client/types";
+import { done, headline } from "../../client/undoWords";
 import { counted, firstWords } from "../../client/words";
+import { otherThan, useCaller } from "../account/useCaller";
 
 /** Characters read out of an answer; the conversation has the rest. */
 const READ_OUT = 240;
@@ -22,6 +24,7 @@ export function Announcer({
   opening: string;
 }) {
   const [said, setSaid] = useState("");
+  const caller = useCaller();
   useEffect(() => setSaid(opening), [opening]);
   const before = useRef(noted(state));
   const ready = useRef(false);
@@ -34,15 +37,15 @@ export function Announcer({
       ready.current = state.ready;
       return;
     }
-    if (lastMove && lastMove.eventSeq !== last.move) setSaid(ofMove(state, turns));
+    if (lastMove && lastMove.eventSeq !== last.move) setSaid(ofMove(state, turns, otherThan(caller, lastMove.by)));
     else if (now.waits !== last.waits && state.waitingFor.length > 0) setSaid(ofWaiting(state));
-    else if (now.undos !== last.undos) setSaid(ofUndo(state));
+    else if (now.undone !== last.undone) setSaid(ofUndo(state, last.undos));
     else if (agent === last.agent) return;
     else if (agent === "GENERATING") setSaid("The agent is working.");
     else if (agent === "STOPPING") setSaid("The agent is stopping.");
     else if (agent === "UNAVAILABLE") setSaid("The server cannot reach its database.");
     else setSaid(ofEnd(turns.at(-1)));
-  }, [state, turns]);
+  }, [state, turns, caller]);
   return (
     <p className="sr-only" role="status" data-announcer="">
       {said}
@@ -56,8 +59,15 @@ function noted({ agent, lastMove, waitingFor, undos }: SessionState) {
     agent,
     move: lastMove?.eventSeq ?? null,
     waits: waitingFor.map((approval) => approval.argsHash).join(" "),
-    undos: [...undos.values()].map(({ undoId, phase }) => `${undoId} ${phase}`).join(" "),
+    undos: new Map([...undos].map(([id, undo]) => [id, newsOf(undo)])),
+    undone: [...undos].map(([id, undo]) => `${id} ${newsOf(undo)}`).join(" "),
   };
+}
+
+/** How far an undo has come, in quarters: what is heard of it is no count-down. */
+function newsOf(undo: Undo): string {
+  const quarters = Math.floor((4 * done(undo)) / Math.max(1, undo.items.length));
+  return undo.phase === "run" ? `run ${quarters}` : undo.phase;
 }
 
 function ofWaiting({ waitingFor }: SessionState): string {
@@ -65,26 +75,36 @@ function ofWaiting({ waitingFor }: SessionState): string {
   return `The agent waits for your decision about ${names}.`;
 }
 
-function ofUndo({ undos }: SessionState): string {
-  const undo = [...undos.values()].at(-1);
+/** Of the undo that is not as it was. */
+function ofUndo({ undos }: SessionState, before: ReadonlyMap<string, string>): string {
+  const undo = [...undos.values()].find((one) => newsOf(one) !== before.get(one.undoId ?? ""));
   if (!undo) return "";
-  return undo.phase === "run" ? "Effects outside are being reverted." : `${headline(undo)}.`;
+  if (undo.phase !== "run") return `${headline(undo)}.`;
+  return done(undo) === 0
+    ? "Effects outside are being taken back."
+    : `${done(undo)} of ${counted(undo.items.length, "effect")} done.`;
 }
 
-function ofMove({ lastMove, canRedo }: SessionState, turns: readonly Turn[]): string {
+/** `by` is somebody else who made it. */
+function ofMove(
+  { lastMove, canRedo }: SessionState,
+  turns: readonly Turn[],
+  by: string | null,
+): string {
+  const who = by === null ? "" : ` by ${by}`;
   const last = turns.at(-1);
   switch (lastMove?.cause) {
     case "revert": {
       const what = lastMove.turns === null ? "Reverted" : `Reverted ${counted(lastMove.turns, "turn")}`;
-      return canRedo ? `${what}. Redo is available.` : `${what}.`;
+      return canRedo ? `${what}${who}. Redo is available.` : `${what}${who}.`;
     }
     case "redo": {
       const what =
         lastMove.turns === null ? "Redone" : `Redone: ${counted(lastMove.turns, "turn")} came back`;
-      return canRedo ? `${what}. There is more to redo.` : `${what}.`;
+      return canRedo ? `${what}${who}. There is more to redo.` : `${what}${who}.`;
     }
     case "checkout":
-      return `On another line: ${counted(turns.length, "turn")}, the last is “${
+      return `On another line${who && `, taken there${who}`}: ${counted(turns.length, "turn")}, the last is “${
         last?.prompt ? firstWords(last.prompt.content) : "not loaded"
       }”.`;
     case "edit":

@@ -23,6 +23,7 @@ export function Dock({
   onBack,
   onCheckout,
   onShow,
+  onUndo,
 }: {
   state: SessionState;
   /** An earlier state that is looked at. */
@@ -38,6 +39,8 @@ export function Dock({
   onCheckout: () => void;
   /** To a node of the canvas. */
   onShow: (nodeId: string) => void;
+  /** What turns did outside is to be undone; null for who may not. */
+  onUndo: ((turnIds: string[]) => void) | null;
 }) {
   const { target, looked, fits, close } = preview;
   if (look !== null) {
@@ -64,6 +67,7 @@ export function Dock({
       kept={moves.kept}
       onRedo={moves.redo}
       onKept={moves.addKept}
+      onUndo={onUndo}
     />
   );
 }

@@ -33,8 +33,8 @@ import { askedOf, useAsked } from "../undo/asked";
 import { usePlan } from "../undo/usePlan";
 import { OutsideContext, useOutside } from "../undo/useOutside";
 import type { Decide } from "../undo/ApprovalCard";
-import { ReportDialog } from "../undo/ReportDialog";
 import { UndoDock } from "../undo/UndoDock";
+import { UndoSheets, useUndoSheets } from "../undo/UndoSheets";
 import { WorldPanel } from "../world/WorldPanel";
 import { Announcer } from "./Announcer";
 import { Banners } from "./Banners";
@@ -68,7 +68,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const { state, connection } = view;
   const [pane, setPane] = useState<"canvas" | "conversation">("conversation");
   const [sheet, setSheet] = useState<Sheet | null>(null);
-  const [reported, setReported] = useState<string | null>(null);
+  const undoSheets = useUndoSheets();
   const [worldOpen, setWorldOpen] = useState(false);
   const [sent, setSent] = useState(0);
   const [shown, setShown] = useState<{ id: string } | null>(null);
@@ -107,6 +107,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     acts: (target) => askedOf(target, headTurns, outside) !== null,
     renew: plan.renew,
     fork,
+    undo: undoSheets.undo,
     fail,
   });
   const decide: Decide = useCallback(
@@ -167,7 +168,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   useShortcuts({
     moving: view.moving || preview.agreed,
     help: () => setSheet("help"),
-    escape: sheet !== null || reported !== null ? null : at !== null ? back : generating ? stop : null,
+    escape: sheet !== null || undoSheets.shown !== null ? null : at !== null ? back : generating ? stop : null,
     write: () => composer.current?.focus(),
     revertLast: () => {
       const last = headTurns.at(-1);
@@ -218,76 +219,77 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
     olderCursor: earlier?.cursor ?? null,
   };
   return (
-    <div
-      className="session-page"
-      data-pane={pane}
-      data-previewing={looking || undefined}
-      data-earlier={look !== null || undefined}
-    >
-      <SkipLinks
-        links={[
-          [look === null ? "#composer" : "#messages", "Skip to the message field"],
-          ["#messages", "Skip to the conversation"],
-          ["#canvas", "Skip to the canvas"],
-        ]}
-      />
-      <TopBar
-        name={state.name}
-        ready={state.ready}
-        pane={pane}
-        onPane={setPane}
-        onRename={(name) => void attempt(() => patchSession(id, { name }))}
-        renamable={mayRun}
-        onSave={save}
-        onSettings={() => setSheet("settings")}
-        onShare={() => setSheet("share")}
-        onFamily={() => setSheet("family")}
-        onHelp={() => setSheet("help")}
-        onWorld={hasWorld(outside.tools.keys()) ? () => setWorldOpen(!worldOpen) : null}
-        worldOpen={worldOpen}
-      />
-      <Banners
-        status={connection}
-        state={state}
-        onRetry={() => session.retryNow()}
-        onUnarchive={
-          mayRun ? () => void attempt(() => patchSession(id, { archived: false })) : null
-        }
-      />
-      <Announcer
-        state={state}
-        turns={headTurns}
-        opening={forked ? `A new session: “${state.name}”.` : ""}
-      />
-      <main className="panes">
-        <Boundary
-          sentence="This workflow cannot be drawn. The conversation works: revert, or ask for a change."
-          of={workflow}
-        >
-          <Canvas
-            key={id}
-            workflow={workflow}
-            ready={shownState.ready}
-            blocked={blocked}
-            canUndo={view.canUndoEdit}
-            canRedo={view.canRedoEdit}
-            marks={seen?.marks ?? null}
-            shown={shown}
-            {...edits}
-          />
-        </Boundary>
-        <section
-          className={`conversation${dropping.over ? " is-over" : ""}`}
-          aria-labelledby="conversation-heading"
-          {...dropping.handlers}
-        >
-          <h2 className="sr-only" id="conversation-heading">
-            Conversation
-          </h2>
-          <StatusLine view={view} steps={headTurns.at(-1)?.steps.length ?? 0} />
-          {origin && <OriginLine origin={origin} turns={look === null ? headTurns : earlierTurns} />}
-          <FilesContext value={sentFiles}>
-            <OutsideContext value={outside}>
+    <OutsideContext value={outside}>
+      <div
+        className="session-page"
+        data-pane={pane}
+        data-previewing={looking || undefined}
+        data-earlier={look !== null || undefined}
+      >
+        <SkipLinks
+          links={[
+            [look === null ? "#composer" : "#messages", "Skip to the message field"],
+            ["#messages", "Skip to the conversation"],
+            ["#canvas", "Skip to the canvas"],
+          ]}
+        />
+        <TopBar
+          name={state.name}
+          ready={state.ready}
+          pane={pane}
+          onPane={setPane}
+          onRename={(name) => void attempt(() => patchSession(id, { name }))}
+          renamable={mayRun}
+          onSave={save}
+          onSettings={() => setSheet("settings")}
+          onShare={() => setSheet("share")}
+          onFamily={() => setSheet("family")}
+          onHistory={() => setSheet("history")}
+          onHelp={() => setSheet("help")}
+          onWorld={hasWorld(outside.tools.keys()) ? () => setWorldOpen(!worldOpen) : null}
+          worldOpen={worldOpen}
+        />
+        <Banners
+          status={connection}
+          state={state}
+          onRetry={() => session.retryNow()}
+          onUnarchive={
+            mayRun ? () => void attempt(() => patchSession(id, { archived: false })) : null
+          }
+        />
+        <Announcer
+          state={state}
+          turns={headTurns}
+          opening={forked ? `A new session: “${state.name}”.` : ""}
+        />
+        <main className="panes">
+          <Boundary
+            sentence="This workflow cannot be drawn. The conversation works: revert, or ask for a change."
+            of={workflow}
+          >
+            <Canvas
+              key={id}
+              workflow={workflow}
+              ready={shownState.ready}
+              blocked={blocked}
+              canUndo={view.canUndoEdit}
+              canRedo={view.canRedoEdit}
+              marks={seen?.marks ?? null}
+              shown={shown}
+              {...edits}
+            />
+          </Boundary>
+          <section
+            className={`conversation${dropping.over ? " is-over" : ""}`}
+            aria-labelledby="conversation-heading"
+            {...dropping.handlers}
+          >
+            <h2 className="sr-only" id="conversation-heading">
+              Conversation
+            </h2>
+            <StatusLine view={view} steps={headTurns.at(-1)?.steps.length ?? 0} />
+            {origin && <OriginLine origin={origin} turns={look === null ? headTurns : earlierTurns} />}
+            <FilesContext value={sentFiles}>
               <Conversation
                 key={at ?? "now"}
                 state={shownState}
@@ -313,57 +315,65 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                     : null
                 }
               />
-            </OutsideContext>
-          </FilesContext>
-          <div className="composing">
-            {look === null && !looking && (
-              <UndoDock undos={state.undos} readable={mayRun} onReport={setReported} />
-            )}
-            <Dock
-              state={state}
-              look={look}
-              preview={preview}
-              plan={plan}
-              pending={pending}
-              moves={moves}
-              cannot={cannot}
-              blocked={blocked}
-              onBack={back}
-              onCheckout={checkoutEarlier}
-              onShow={(nodeId) => setShown({ id: nodeId })}
-            />
-            {look === null && !mayRun && <ReadOnlyNote mayFork={rights?.has("fork") ?? false} />}
-            {look === null && mayRun && (
-              <Composer
-                field={composer}
-                hidden={looking}
-                draft={draft.text}
-                onDraft={draft.set}
-                blocked={cannotSend}
-                generating={generating}
-                stopping={state.agent === "STOPPING"}
-                files={files}
-                filesBlocked={filesBlocked}
-                onProblem={fail}
-                onSend={send}
-                onStop={stop}
+            </FilesContext>
+            <div className="composing">
+              {look === null && !looking && (
+                <UndoDock
+                  undos={state.undos}
+                  readable={mayRun}
+                  onReport={undoSheets.report}
+                  onStop={mayRun ? stop : null}
+                />
+              )}
+              <Dock
+                state={state}
+                look={look}
+                preview={preview}
+                plan={plan}
+                pending={pending}
+                moves={moves}
+                cannot={cannot}
+                blocked={blocked}
+                onBack={back}
+                onCheckout={checkoutEarlier}
+                onShow={(nodeId) => setShown({ id: nodeId })}
+                onUndo={mayRun ? undoSheets.undo : null}
               />
-            )}
-          </div>
-        </section>
-      </main>
-      {worldOpen && <WorldPanel state={state} fail={fail} onClose={() => setWorldOpen(false)} />}
-      {reported !== null && (
-        <ReportDialog
+              {look === null && !mayRun && <ReadOnlyNote mayFork={rights?.has("fork") ?? false} />}
+              {look === null && mayRun && (
+                <Composer
+                  field={composer}
+                  hidden={looking}
+                  draft={draft.text}
+                  onDraft={draft.set}
+                  blocked={cannotSend}
+                  generating={generating}
+                  stopping={state.agent === "STOPPING"}
+                  files={files}
+                  filesBlocked={filesBlocked}
+                  onProblem={fail}
+                  onSend={send}
+                  onStop={stop}
+                />
+              )}
+            </div>
+          </section>
+        </main>
+        {worldOpen && <WorldPanel state={state} fail={fail} onClose={() => setWorldOpen(false)} />}
+        <UndoSheets id={id} sheets={undoSheets} state={state} blocked={cannot} fail={fail} />
+        <Sheets
           id={id}
-          undoId={reported}
+          sheet={sheet}
           state={state}
+          at={at}
+          mayRun={mayRun}
+          blocked={cannot}
           fail={fail}
-          onClose={() => setReported(null)}
+          onUndo={undoSheets.undo}
+          onClose={closeSheet}
         />
-      )}
-      <Sheets id={id} sheet={sheet} state={state} onClose={closeSheet} />
-    </div>
+      </div>
+    </OutsideContext>
   );
 }
 

@@ -2,9 +2,11 @@
 
 import type { View } from "../../client/session";
 import type { Approval } from "../../client/types";
+import type { Caller } from "../../client/caller";
 import { counted } from "../../client/words";
+import { otherThan, useCaller } from "../account/useCaller";
 
-function sentence({ state, connection }: View, steps: number): string {
+function sentence({ state, connection }: View, steps: number, caller: Caller): string {
   if (!state.ready) return "Loading";
   if (connection.phase !== "open") return "Not connected";
   if (state.archived) return "Archived, read-only";
@@ -19,13 +21,16 @@ function sentence({ state, connection }: View, steps: number): string {
     case "AVAILABLE":
       break;
   }
-  switch (state.lastMove?.cause) {
+  const { lastMove } = state;
+  const by = lastMove && otherThan(caller, lastMove.by);
+  const who = by ? ` by ${by}` : "";
+  switch (lastMove?.cause) {
     case "revert":
-      return state.lastMove.turns ? `Reverted ${counted(state.lastMove.turns, "turn")}` : "Reverted";
+      return `Reverted${lastMove.turns ? ` ${counted(lastMove.turns, "turn")}` : ""}${who}`;
     case "redo":
-      return "Redone";
+      return `Redone${who}`;
     case "checkout":
-      return "On another line";
+      return `On another line${who && `, taken there${who}`}`;
     default:
       return "Ready";
   }
@@ -40,13 +45,14 @@ function waiting(calls: readonly Approval[]): string {
 
 export function StatusLine({ view, steps }: { view: View; steps: number }) {
   const { state, connection } = view;
+  const caller = useCaller();
   return (
     <div
       className="status-line"
       data-agent={connection.phase === "open" ? state.agent : "UNAVAILABLE"}
     >
       <span className="lamp" aria-hidden="true" />
-      <span className="status-words">{sentence(view, steps)}</span>
+      <span className="status-words">{sentence(view, steps, caller)}</span>
     </div>
   );
 }

@@ -6,7 +6,7 @@ import { AccountMenu } from "../account/AccountMenu";
 import { EditableName } from "../common/EditableName";
 import { Logo } from "../common/Logo";
 import { ThemeToggle } from "../common/ThemeToggle";
-import { FamilyIcon, KeysIcon, SaveIcon, SettingsIcon, ShareIcon, WorldIcon } from "../icons";
+import { FamilyIcon, HistoryIcon, KeysIcon, SaveIcon, SettingsIcon, ShareIcon, WorldIcon } from "../icons";
 import { navigate } from "../router";
 
 export function TopBar({
@@ -20,6 +20,7 @@ export function TopBar({
   onSettings,
   onShare,
   onFamily,
+  onHistory,
   onHelp,
   onWorld,
   worldOpen,
@@ -35,6 +36,7 @@ export function TopBar({
   onSettings: () => void;
   onShare: () => void;
   onFamily: () => void;
+  onHistory: () => void;
   onHelp: () => void;
   /** Null where there is no demo world. */
   onWorld: (() => void) | null;
@@ -105,6 +107,16 @@ export function TopBar({
             <WorldIcon />
           </button>
         )}
+        <button
+          type="button"
+          className="button icon-only quiet"
+          onClick={onHistory}
+          disabled={!ready}
+          title="History: every line and step, and what each did outside"
+          aria-label="History"
+        >
+          <HistoryIcon />
+        </button>
         <button
           type="button"
           className="button icon-only quiet"

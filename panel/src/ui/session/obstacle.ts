@@ -21,7 +21,7 @@ export function obstacle({ state, connection, moving }: View, rights: Rights): s
       return "The server cannot reach its database";
     case "AVAILABLE":
       if ([...state.undos.values()].some((undo) => undo.phase === "run")) {
-        return "Effects outside are being reverted";
+        return "Effects outside are being taken back";
       }
       return moving ? "A change is on its way" : null;
   }

@@ -35,6 +35,7 @@ export function useTurnMoves({
   acts,
   renew,
   fork,
+  undo,
   fail,
 }: {
   session: Session;
@@ -48,6 +49,8 @@ export function useTurnMoves({
   /** The plan of the undo is to be made anew. */
   renew: () => void;
   fork: (request: ForkRequest) => void;
+  /** What turns did outside is to be undone. */
+  undo: (turnIds: string[]) => void;
   fail: (error: unknown) => void;
 }): TurnMoves {
   const [kept, setKept] = useState<string | null>(null);
@@ -157,6 +160,29 @@ export function useTurnMoves({
     [session, fail],
   );
 
+  /** The turn that is to be reverted as soon as its agent has stopped. */
+  const [stopping, setStopping] = useState<string | null>(null);
+  const stopAndRevert = useCallback(
+    async (turn: Turn) => {
+      setStopping(turn.id);
+      try {
+        await session.stop();
+      } catch (problem) {
+        setStopping(null);
+        fail(problem);
+      }
+    },
+    [session, fail],
+  );
+  const { agent } = view.state;
+  useEffect(() => {
+    if (stopping === null || agent !== "AVAILABLE") return;
+    setStopping(null);
+    const turn = newest.current;
+    // A stop starts no undo: what has been done outside by then is looked at first, as ever.
+    if (turn?.id === stopping) void revert({ turn, step: null });
+  }, [stopping, agent, revert]);
+
   const actions = useMemo(
     (): TurnActions => ({
       revert: (turn) => void revert({ turn, step: null }),
@@ -164,9 +190,11 @@ export function useTurnMoves({
       revertStep: (turn, step) => void revert({ turn, step }),
       look: (stepId) => navigate(sessionPath(session.id, stepId)),
       checkout: (stepId) => void checkout(stepId),
+      undo: (turn) => undo([turn.id]),
+      stopAndRevert: (turn) => void stopAndRevert(turn),
       fork,
     }),
-    [revert, preview.open, session.id, checkout, fork],
+    [revert, preview.open, session.id, checkout, undo, stopAndRevert, fork],
   );
 
   const addKept = useCallback(() => {

@@ -1,8 +1,13 @@
 // What an undo of effects would do, in three groups, with who is touched and what is left all the same.
 
-import type { RestMember } from "../../client/types";
+import { useContext } from "react";
+
+import type { RestMember, RestPlan } from "../../client/types";
 import { counted } from "../../client/words";
+import { PageLink } from "../common/PageLink";
+import { sessionPath } from "../router";
 import { StandingBadge } from "./StandingBadge";
+import { OutsideContext } from "./useOutside";
 import type { Check, PlanState } from "./usePlan";
 
 const GROUPS: readonly [RestMember["group"], string][] = [
@@ -51,12 +56,7 @@ export function PlanGroups({ state }: { state: PlanState }) {
           )
         );
       })}
-      {plan.inherited.length > 0 && (
-        <p className="note" lang="en">
-          {counted(plan.inherited.length, "effect")} of the session that this is a fork of can be
-          taken back from there alone.
-        </p>
-      )}
+      <Inherited inherited={plan.inherited} />
       {plan.missing.length > 0 && (
         <div className="note warn" lang="en">
           <p>
@@ -76,6 +76,27 @@ export function PlanGroups({ state }: { state: PlanState }) {
       )}
     </div>
   );
+}
+
+/** Effects in the inherited part of a fork: each belongs to the session that made it. */
+function Inherited({ inherited }: Pick<RestPlan, "inherited">) {
+  const { owners } = useContext(OutsideContext);
+  const names = new Map([...owners.values()].flatMap((one) => (one.id ? [[one.id, one.name]] : [])));
+  const counts = new Map<string, number>();
+  for (const { session_id } of inherited) counts.set(session_id, (counts.get(session_id) ?? 0) + 1);
+  return [...counts].map(([sessionId, count]) => (
+    <p className="note" lang="en" key={sessionId}>
+      {counted(count, "effect")} {count === 1 ? "belongs" : "belong"} to{" "}
+      {names.has(sessionId) ? (
+        <PageLink className="link" to={sessionPath(sessionId)}>
+          <bdi>{names.get(sessionId) ?? "another session"}</bdi>
+        </PageLink>
+      ) : (
+        "another session of the family"
+      )}
+      , and can be taken back from there alone. The canvas rewinds all the same.
+    </p>
+  ));
 }
 
 /** Whether a look at the world says more of it than the log does. */

@@ -7,8 +7,8 @@ import type { SessionState } from "../../client/reducer";
 import type { RestReport, RestUndoItem } from "../../client/types";
 import { counted } from "../../client/words";
 import { Dialog } from "../common/Dialog";
-import { RestOfUndo } from "./RestOfUndo";
 import { ResidueList } from "./ResidueList";
+import { UndoEffects } from "./UndoEffects";
 import { Values } from "./Values";
 import { useReport } from "./useReport";
 
@@ -16,27 +16,42 @@ export function ReportDialog({
   id,
   undoId,
   state,
+  blocked,
   fail,
+  onReport,
   onClose,
 }: {
   id: string;
   undoId: string;
   state: SessionState;
+  /** Why nothing can be changed just now. */
+  blocked: string | null;
   fail: (error: unknown) => void;
+  /** To the report of another undo. */
+  onReport: (undoId: string) => void;
   onClose: () => void;
 }) {
   const [rest, setRest] = useState(false);
   const revision = state.undos.get(undoId)?.undoRevision ?? 0;
-  const { report, said, onAcknowledge } = useReport(id, undoId, revision, fail);
+  const { report, said, onAcknowledge, onOverwrite } = useReport(id, undoId, revision, fail, onReport);
   return (
-    <Dialog title="What the undo came to" onClose={onClose}>
+    <Dialog
+      title={report?.status === "running" ? "What is being undone" : "What the undo came to"}
+      onClose={onClose}
+    >
       {report === null ? (
         <p>Loading</p>
       ) : (
         <div className="report" lang={report.language}>
           <p className="report-headline">{report.headline}</p>
           {report.residues.length > 0 && (
-            <ResidueList residues={report.residues} onAcknowledge={onAcknowledge} />
+            <ResidueList
+              residues={report.residues}
+              items={report.items}
+              blocked={blocked}
+              onAcknowledge={onAcknowledge}
+              onOverwrite={onOverwrite}
+            />
           )}
           {VERB_WORDS.map(([verb, heading]) => {
             const items = report.items.filter((item) => item.verb === verb);
@@ -57,7 +72,17 @@ export function ReportDialog({
           })}
         </div>
       )}
-      {rest && <RestOfUndo id={id} undoId={undoId} state={state} fail={fail} onStarted={onClose} />}
+      {rest && (
+        <UndoEffects
+          id={id}
+          undoId={undoId}
+          label="The rest, in a new plan"
+          state={state}
+          blocked={blocked}
+          fail={fail}
+          onStarted={(next) => (next === null ? onClose() : onReport(next))}
+        />
+      )}
       <p className="sr-only" role="status">
         {said}
       </p>

@@ -2,16 +2,26 @@
 
 import { useState } from "react";
 
-import type { RestDraft, RestResidue } from "../../client/types";
+import type { RestDraft, RestResidue, RestUndoItem } from "../../client/types";
+import { Overwrite } from "./Overwrite";
 
 export function ResidueList({
   residues,
+  items,
+  blocked,
   onAcknowledge,
+  onOverwrite,
 }: {
   residues: RestResidue[];
+  /** What came of each effect: where somebody else's change was met, with both values. */
+  items: readonly RestUndoItem[];
+  /** Why nothing can be overwritten just now. */
+  blocked: string | null;
   onAcknowledge: (residue: RestResidue) => void;
+  onOverwrite: (residue: RestResidue) => Promise<void>;
 }) {
   const open = residues.filter((residue) => residue.status === "open").length;
+  const met = new Map(items.filter(isTheirs).map((item) => [item.effect_id, item]));
   return (
     <section className="residues">
       <h3 lang="en">What remains{open > 0 && <small> ({open} to acknowledge)</small>}</h3>
@@ -42,10 +52,46 @@ export function ResidueList({
               </p>
             )}
             {residue.draft && <Draft draft={residue.draft} />}
+            <TheirChange
+              item={met.get(residue.effect_id)}
+              residue={residue}
+              blocked={blocked}
+              onOverwrite={onOverwrite}
+            />
           </li>
         ))}
       </ul>
     </section>
+  );
+}
+
+/** Whether what is left of it is somebody else's change, and can be shown. */
+function isTheirs({ state, reason, values }: RestUndoItem): boolean {
+  return state === "needs_review" && reason === "drift" && values.length > 0;
+}
+
+function TheirChange({
+  item,
+  residue,
+  blocked,
+  onOverwrite,
+}: {
+  item: RestUndoItem | undefined;
+  residue: RestResidue;
+  blocked: string | null;
+  onOverwrite: (residue: RestResidue) => Promise<void>;
+}) {
+  // Taken back by now, there is nothing left to put over theirs.
+  if (!item || residue.status === "settled" || item.standing === "reverted") return null;
+  return (
+    <div className="residue-more">
+      <Overwrite
+        tool={item.tool}
+        values={item.values}
+        blocked={blocked}
+        onOverwrite={() => onOverwrite(residue)}
+      />
+    </div>
   );
 }
 

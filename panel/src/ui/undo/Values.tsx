@@ -5,11 +5,17 @@ import type { Json, RestValues } from "../../client/types";
 /** Characters of a value that are shown. */
 const SHOWN = 300;
 
-export function Values({ values }: { values: RestValues[] }) {
+export function Values({
+  values,
+  caption = "Changed by somebody else; nothing was written over it.",
+}: {
+  values: RestValues[];
+  caption?: string;
+}) {
   return (
     <div className="values" lang="en">
       <table>
-        <caption>Changed by somebody else; nothing was written over it.</caption>
+        <caption>{caption}</caption>
         <thead>
           <tr>
             <th scope="col">What</th>

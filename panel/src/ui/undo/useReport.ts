@@ -1,8 +1,8 @@
-// A report as it is now, and the acknowledging of what is left.
+// A report as it is now, and what a person does about what is left.
 
 import { useCallback, useEffect, useState } from "react";
 
-import { acknowledge, getReport } from "../../client/undos";
+import { acknowledge, getReport, overwrite } from "../../client/undos";
 import type { RestReport, RestResidue } from "../../client/types";
 
 export function useReport(
@@ -10,7 +10,14 @@ export function useReport(
   undoId: string,
   revision: number,
   fail: (error: unknown) => void,
-): { report: RestReport | null; said: string; onAcknowledge: (residue: RestResidue) => void } {
+  /** To the report of another undo: what overwrites is one. */
+  onReport: (undoId: string) => void,
+): {
+  report: RestReport | null;
+  said: string;
+  onAcknowledge: (residue: RestResidue) => void;
+  onOverwrite: (residue: RestResidue) => Promise<void>;
+} {
   const [report, setReport] = useState<RestReport | null>(null);
   const [said, setSaid] = useState("");
   useEffect(() => {
@@ -32,7 +39,18 @@ export function useReport(
     },
     [id, fail],
   );
-  return { report, said, onAcknowledge };
+  const onOverwrite = useCallback(
+    async (residue: RestResidue) => {
+      try {
+        const next = await overwrite(id, residue.residue_id);
+        if (next !== null) onReport(next);
+      } catch (problem) {
+        fail(problem);
+      }
+    },
+    [id, fail, onReport],
+  );
+  return { report, said, onAcknowledge, onOverwrite };
 }
 
 function replaced(report: RestReport, after: RestResidue): RestReport {

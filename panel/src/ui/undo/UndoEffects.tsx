@@ -1,43 +1,58 @@
-// What an undo has not come to, in a new plan: looked at, and carried out without moving HEAD.
+// Effects that are to be undone without moving HEAD, in a plan of their own: of a turn, in the conversation or
+// out of it, or what an earlier undo has not come to.
 
-import { useMemo, useState } from "react";
+import { useEffect, useRef, useState } from "react";
 
 import type { SessionState } from "../../client/reducer";
 import type { Problem } from "../../client/rest";
-import { startUndo } from "../../client/undos";
+import { startUndo, type AskedUndo } from "../../client/undos";
 import { Action } from "../common/Action";
 import { RevertIcon } from "../icons";
 import { PlanGroups } from "./PlanGroups";
 import { usePlan } from "./usePlan";
 
-export function RestOfUndo({
+export function UndoEffects({
   id,
-  undoId,
+  label,
   state,
+  blocked,
   fail,
   onStarted,
+  ...of
 }: {
   id: string;
-  undoId: string;
+  /** What they are, as a heading. */
+  label: string;
   state: SessionState;
+  /** Why nothing can be changed just now. */
+  blocked: string | null;
   fail: (error: unknown) => void;
-  onStarted: () => void;
-}) {
-  const asked = useMemo(() => ({ undo_id: undoId }), [undoId]);
+  /** With the undo's id; null where nothing was left to undo. */
+  onStarted: (undoId: string | null) => void;
+} & ({ undoId: string } | { turnIds: string[] })) {
+  const asked: AskedUndo = "undoId" in of ? { undo_id: of.undoId } : { turn_ids: of.turnIds };
   const looked = usePlan(id, asked, state, fail);
   const [starting, setStarting] = useState(false);
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), []);
   const { plan } = looked;
   const start = () => {
     if (plan === null || starting) return;
     setStarting(true);
     startUndo(id, plan.plan_id).then(onStarted, (problem: Problem) => {
       setStarting(false);
+      // Somebody, or another tab, has clicked first: theirs is the one that goes on.
+      const other = problem.data["undoId"];
+      if (problem.code === "undo_in_progress" && typeof other === "string") return onStarted(other);
       if (problem.code === "plan_changed") looked.renew();
       fail(problem);
     });
   };
   return (
-    <section className="rest-of-undo" aria-label="The rest, in a new plan">
+    <section className="undo-effects" aria-labelledby="undo-effects-heading">
+      <h3 id="undo-effects-heading" ref={heading} tabIndex={-1}>
+        {label}
+      </h3>
       {looked.failed ? (
         <p className="note warn">What is left cannot be looked at just now.</p>
       ) : (
@@ -46,13 +61,14 @@ export function RestOfUndo({
       <Action
         className="button primary"
         blocked={
-          plan === null
+          blocked ??
+          (plan === null
             ? "It is still being looked at"
             : plan.members.length === 0
               ? "Nothing of it is in force any more"
               : plan.runnable
                 ? null
-                : "Something else depends on what would be undone"
+                : "Something else depends on what would be undone")
         }
         onAct={start}
       >

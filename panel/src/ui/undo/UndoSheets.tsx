@@ -1,0 +1,83 @@
+// The sheets about effects outside: the report of an undo, and the plan of one that leaves HEAD where it is.
+
+import { useState } from "react";
+
+import type { SessionState } from "../../client/reducer";
+import { Dialog } from "../common/Dialog";
+import { ReportDialog } from "./ReportDialog";
+import { UndoEffects } from "./UndoEffects";
+
+export type UndoSheet = { sheet: "report"; undoId: string } | { sheet: "turns"; turnIds: string[] };
+
+export interface UndoSheetState {
+  shown: UndoSheet | null;
+  report: (undoId: string) => void;
+  /** What these turns did outside is to be undone, whether the conversation has them or not. */
+  undo: (turnIds: string[]) => void;
+  close: () => void;
+}
+
+export function useUndoSheets(): UndoSheetState {
+  const [shown, setShown] = useState<UndoSheet | null>(null);
+  const [acts] = useState(() => ({
+    report: (undoId: string) => setShown({ sheet: "report", undoId }),
+    undo: (turnIds: string[]) => setShown({ sheet: "turns", turnIds }),
+    close: () => setShown(null),
+  }));
+  return { shown, ...acts };
+}
+
+export function UndoSheets({
+  id,
+  sheets,
+  state,
+  blocked,
+  fail,
+}: {
+  id: string;
+  sheets: UndoSheetState;
+  state: SessionState;
+  /** Why nothing can be changed just now. */
+  blocked: string | null;
+  fail: (error: unknown) => void;
+}) {
+  const { shown, report, close } = sheets;
+  const started = (undoId: string | null) => (undoId === null ? close() : report(undoId));
+  switch (shown?.sheet) {
+    case "report":
+      return (
+        <ReportDialog
+          key={shown.undoId}
+          id={id}
+          undoId={shown.undoId}
+          state={state}
+          blocked={blocked}
+          fail={fail}
+          onReport={report}
+          onClose={close}
+        />
+      );
+    case "turns":
+      return (
+        <Dialog title="Undo effects outside" onClose={close}>
+          <p className="hint">The conversation and the canvas stay as they are.</p>
+          <UndoEffects
+            id={id}
+            turnIds={shown.turnIds}
+            label={shown.turnIds.length === 1 ? "What the turn did outside" : "What these turns did outside"}
+            state={state}
+            blocked={blocked}
+            fail={fail}
+            onStarted={started}
+          />
+          <div className="actions">
+            <button type="button" className="button" onClick={close}>
+              Cancel
+            </button>
+          </div>
+        </Dialog>
+      );
+    case undefined:
+      return null;
+  }
+}
