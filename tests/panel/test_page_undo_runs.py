@@ -1,4 +1,4 @@
-"""A person at the page while effects are taken back: twice, in two tabs, in part, away in the middle."""
+"""A person at the page while effects are taken back: twice, in two tabs, away, and in part."""
 
 from __future__ import annotations
 
