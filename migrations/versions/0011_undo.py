@@ -22,9 +22,6 @@ down_revision = "0010"
 branch_labels = None
 depends_on = None
 
-PARTITIONS = 16
-PARTITIONED = ("effects", "effect_calls")
-
 TABLES = """
 create table contracts (
     hash text primary key,
@@ -95,6 +92,7 @@ create table effects (
     fence bigint not null,
     at timestamptz not null,
     ended_at timestamptz,
+    outcome text check (outcome in ('replied', 'failed', 'not_sent', 'lost')),
     hold_until timestamptz,
     cancel_until timestamptz,
     settles_at timestamptz,
@@ -103,19 +101,17 @@ create table effects (
     constraint effects_number unique (root_id, session_id, number),
     constraint effects_ended check ((ended_at is null) = (state = 'intent')),
     constraint effects_states check (num_nonnulls(states, secret, purged_at) = 1)
-) partition by hash (root_id);
+);
 create index effects_by_step on effects (root_id, step_id);
 create index effects_doubtful on effects (root_id, session_id)
     where state in ('intent', 'in_doubt');
-create index effects_standing on effects (root_id, session_id, number)
-    where standing is not null;
 
 create table effect_calls (
     root_id uuid not null,
     effect_id uuid not null,
     n integer not null,
     session_id uuid not null,
-    purpose text not null check (purpose in ('forward', 'find', 'replay', 'cancel', 'settle')),
+    purpose text not null check (purpose in ('find', 'replay', 'cancel', 'settle')),
     tool text not null,
     key text,
     sent_at timestamptz not null,
@@ -123,7 +119,7 @@ create table effect_calls (
     outcome text check (outcome in ('replied', 'failed', 'not_sent', 'lost')),
     primary key (root_id, effect_id, n),
     constraint effect_calls_ended check ((ended_at is null) = (outcome is null))
-) partition by hash (root_id);
+);
 
 create table undo_plans (
     root_id uuid not null,
@@ -283,12 +279,6 @@ def upgrade() -> None:
     for statement in TABLES.split(";\n"):
         if statement.strip():
             op.execute(statement)
-    for table in PARTITIONED:
-        for n in range(PARTITIONS):
-            op.execute(
-                f"create table {table}_{n:02} partition of {table} "
-                f"for values with (modulus {PARTITIONS}, remainder {n})"
-            )
 
 
 def downgrade() -> None:

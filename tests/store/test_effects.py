@@ -109,7 +109,7 @@ def effect_of(key: SessionKey, **more: object) -> Effect:
 async def intended(dao: Dao, key: SessionKey, head: str, **more: object) -> Effect:
     await dao.effects.open(key, fence=1, head_step=head, step=STEP)
     effect = effect_of(key)
-    number = await dao.effects.intend(
+    made = await dao.effects.intend(
         key,
         effect,
         fence=1,
@@ -119,7 +119,7 @@ async def intended(dao: Dao, key: SessionKey, head: str, **more: object) -> Effe
         before=[1],
         **more,  # type: ignore[arg-type]
     )
-    return replace(effect, number=number)
+    return replace(effect, number=made.number)
 
 
 def done(effect: Effect) -> tuple[Effect, LedgerEntry]:

@@ -35,8 +35,10 @@ class EffectClass(StrEnum):
 
 def worst(classes: Iterable[EffectClass]) -> EffectClass:
     """The worst of some classes; `READ` of none."""
-    order = tuple(EffectClass)
-    return max(classes, key=order.index, default=EffectClass.READ)
+    return max(classes, key=_ORDER.__getitem__, default=EffectClass.READ)
+
+
+_ORDER = {class_: at for at, class_ in enumerate(EffectClass)}
 
 
 class CallState(StrEnum):

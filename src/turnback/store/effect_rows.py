@@ -8,7 +8,7 @@ opened is read as `purged`: nothing is left of it to put back with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -174,8 +174,13 @@ def _touch_of(row: Mapping[str, Any]) -> Touch:
     )
 
 
+_CALL = tuple(field.name for field in fields(Call))
+
+
 def _calls_to_row(calls: tuple[Call, ...] | None) -> list[Any] | None:
-    return None if calls is None else [asdict(call) for call in calls]
+    if calls is None:
+        return None
+    return [{name: getattr(call, name) for name in _CALL} for call in calls]
 
 
 def _calls_of(row: Iterable[Any] | None) -> tuple[Call, ...] | None:

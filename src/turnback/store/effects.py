@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import orjson
 
 from turnback.core.drift import LedgerEntry
-from turnback.core.effects import CallState, Effect, Json, Standing
+from turnback.core.effects import CallState, Effect, Json, ResourceKey, Standing
 from turnback.core.errors import FencedOff, ResourceBusy
 from turnback.failpoints import hit
 from turnback.store import ledger
@@ -29,19 +30,25 @@ from turnback.store.locks import Held
 from turnback.store.rows import SessionKey
 from turnback.store.sealing import Sealer
 
-_OWNED = """s as (
-    select project_id from sessions where root_id = $1::uuid and id = $2::uuid
-        and fence = $3::bigint and state <> 'AVAILABLE' and deleted_at is null for share)"""
-
-OPEN = f"""with {_OWNED.replace("for share", "and head_step = $4::uuid for share")}
-insert into open_steps (root_id, session_id, fence, id, turn_id, draft, opened_at)
-select $1::uuid, $2::uuid, $3::bigint, $5::uuid, $6::uuid, $7::json, clock_timestamp() from s
-on conflict (root_id, session_id) do update set fence = excluded.fence, id = excluded.id,
-    turn_id = excluded.turn_id, draft = excluded.draft, opened_at = excluded.opened_at
-returning true"""
-
-OPENED = """select id, turn_id, draft from open_steps
-where root_id = $1::uuid and session_id = $2::uuid"""
+_TYPES = {
+    "root": "uuid",
+    "session": "uuid",
+    "at_fence": "bigint",
+    "held_by": "uuid",
+    "held_count": "bigint",
+    "held_for": "float8",
+    "effect_id": "uuid",
+    "over_doubt": "boolean",
+    "was": "text[]",
+    "outcome": "text",
+    "n": "integer",
+    "project": "text",
+    "places": "text[]",
+    "kinds": "text[]",
+    "keys": "text[]",
+    "newest": "bigint",
+}
+"""The types of what a statement's guard and parts are given, by name."""
 
 _INTENT = {
     "id": "uuid",
@@ -53,6 +60,7 @@ _INTENT = {
     "contract": "text",
     "class": "text",
     "contract_case": "integer",
+    "state": "text",
     "standing": "text",
     "args": "json",
     "proposed": "json",
@@ -64,43 +72,7 @@ _INTENT = {
     "at": "timestamptz",
     "hold_until": "timestamptz",
 }
-"""What an intent says, by column; the arguments follow the eight that are its guard's."""
-
-_FIRST = 9
-
-_VALUES = ", ".join(f"${_FIRST + n}::{type_}" for n, type_ in enumerate(_INTENT.values()))
-_ID, _STEP, _TOOL = (
-    f"${_FIRST + list(_INTENT).index(name)}::{_INTENT[name]}" for name in ("id", "step_id", "tool")
-)
-_KEY, _AT, _CONNECTION, _ARGS = (
-    f"${_FIRST + list(_INTENT).index(name)}::{_INTENT[name]}"
-    for name in ("key", "at", "connection", "args")
-)
-
-INTEND = f"""with {_OWNED},
-held as (
-    update resource_locks set expires_at = clock_timestamp() + make_interval(secs => $6::float8)
-    where holder = $4::uuid and expires_at > clock_timestamp() returning 1),
-numbered as (
-    select coalesce(max(number), 0) + 1 as number from effects
-    where root_id = $1::uuid and session_id = $2::uuid),
-doubtful as (
-    select e.id from effects e where e.root_id = $1::uuid and e.session_id = $2::uuid
-        and e.state in ('intent', 'in_doubt') and e.connection = {_CONNECTION}
-        and e.tool = {_TOOL} and e.args::jsonb = {_ARGS}::jsonb limit 1),
-made as (
-    insert into effects (root_id, session_id, fence, number, state, {", ".join(_INTENT)})
-    select $1::uuid, $2::uuid, $3::bigint, numbered.number, $7::text, {_VALUES}
-    from s, numbered, open_steps o
-    where o.root_id = $1::uuid and o.session_id = $2::uuid and o.id = {_STEP}
-        and (select count(*) from held) = $5::bigint
-        and ($8::boolean or not exists (select from doubtful))
-    returning number),
-sent as (
-    insert into effect_calls (root_id, effect_id, n, session_id, purpose, tool, key, sent_at)
-    select $1::uuid, {_ID}, 0, $2::uuid, 'forward', {_TOOL}, {_KEY}, {_AT} from made)
-select (select number from made) as number, exists(select from s) as owned,
-    (select count(*) from held) = $5::bigint as held, (select id from doubtful) as doubtful"""
+"""What an intent says, by column."""
 
 _ENDS = {
     "about": "json",
@@ -115,37 +87,150 @@ _ENDS = {
     "cancel_until": "timestamptz",
     "settles_at": "timestamptz",
 }
-"""What is known of a call once it has ended, by column; the arguments follow the first eight."""
+"""What is known of a call once it has ended, by column."""
 
-_END_FIRST = 9
+_ENTRIES = {f"entry_{name}": type_ for name, type_ in ledger.COLUMNS.items()}
+"""What the ledger gets with it."""
 
-_SETS = ", ".join(
-    f"{name} = ${_END_FIRST + n}::{type_}" for n, (name, type_) in enumerate(_ENDS.items())
-)
-_ENDED_AT = f"${_END_FIRST + list(_ENDS).index('ended_at')}::timestamptz"
+_ARGS = _TYPES | _INTENT | _ENDS | _ENTRIES
 
-END = f"""with s as (
+
+class _Args(dict[str, str]):
+    """What fills in the `%(name)s` of a statement: each name's place among its arguments."""
+
+    def __missing__(self, name: str) -> str:
+        self[name] = f"${len(self) + 1}::{_ARGS[name]}"
+        return self[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement's text, and the names of its arguments in their order."""
+
+    text: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, text: str) -> Statement:
+        """The statement of a text in which arguments stand as `%(name)s`."""
+        args = _Args()
+        return cls(text % args, tuple(args))
+
+    def given(self, values: Mapping[str, Any]) -> list[Any]:
+        """Its arguments."""
+        return [values[name] for name in self.names]
+
+
+_OWNED = """s as (
+    select project_id from sessions where root_id = %(root)s and id = %(session)s
+        and fence = %(at_fence)s and state <> 'AVAILABLE' and deleted_at is null for share)"""
+
+OPEN = """with off as materialized (select set_config('synchronous_commit', 'off', true)),
+s as (
     select project_id from sessions where root_id = $1::uuid and id = $2::uuid
-        and ($3::bigint is null or fence = $3::bigint and state <> 'AVAILABLE')
-        and deleted_at is null for share),
-changed as (
-    update effects e set {_SETS} from s where e.root_id = $1::uuid and e.id = $4::uuid
-        and e.session_id = $2::uuid and e.state = any($5::text[]) returning e.id),
-ended as (
-    update effect_calls c set outcome = $7::text, ended_at = {_ENDED_AT} from changed
-    where c.root_id = $1::uuid and c.effect_id = changed.id and c.n = $8::integer
-        and c.outcome is null),
-released as (delete from resource_locks using changed where holder = $6::uuid),
-written as ({ledger.insert("s.project_id", _END_FIRST + len(_ENDS), _ENDED_AT, "changed, s")})
-select exists(select from changed) as changed, exists(select from s) as owned"""
+        and fence = $3::bigint and head_step = $4::uuid and state <> 'AVAILABLE'
+        and deleted_at is null for share)
+insert into open_steps (root_id, session_id, fence, id, turn_id, draft, opened_at)
+select $1::uuid, $2::uuid, $3::bigint, $5::uuid, $6::uuid, $7::json, clock_timestamp() from off, s
+on conflict (root_id, session_id) do update set fence = excluded.fence, id = excluded.id,
+    turn_id = excluded.turn_id, draft = excluded.draft, opened_at = excluded.opened_at
+returning true"""
+"""It need not be on disk at once: the first intent that follows takes it along, and so does the
+commit by which a turn waits. Where it is lost with its server, nothing was sent (decision 0067)."""
 
-CONFIRM = f"""with {_OWNED}
+OPENED = """select id, turn_id, draft from open_steps
+where root_id = $1::uuid and session_id = $2::uuid"""
+
+
+_OF_SESSION = "e.session_id is not distinct from %(session)s"
+"""Written so that an effect is not looked for by it: its id is enough, and a session has many."""
+
+
+@cache
+def intend(*, locked: bool, knowing: bool) -> Statement:
+    """Commits an intent, if the run is owned, its step open, no like of it in doubt.
+
+    `locked`: and if its locks are held, which are renewed. `knowing`: it also finds the ledger's
+    newest entries of some resources, a row for each; one row in any case.
+    """
+    held, is_held = "", "true"
+    if locked:
+        held = """
+held as (
+    update resource_locks
+    set expires_at = clock_timestamp() + make_interval(secs => %(held_for)s)
+    where holder = %(held_by)s and expires_at > clock_timestamp() returning 1),"""
+        is_held = "(select count(*) from held) = %(held_count)s"
+    found = f"""select (select number from made) as number, exists(select from s) as owned,
+    {is_held} as held, (select id from doubtful) as doubtful"""
+    if knowing:
+        places = (f"%({name})s" for name in ("places", "kinds", "keys"))
+        entries = ledger.newest("%(project)s", places, "%(newest)s")
+        found = f"""select * from ({found}) g left join lateral ({entries}) l on true
+order by l.nth, l.n"""
+    return Statement.of(f"""with {_OWNED},{held}
+doubtful as (
+    select e.id from effects e where e.root_id = %(root)s and e.session_id = %(session)s
+        and e.state in ('intent', 'in_doubt') and e.connection = %(connection)s
+        and e.tool = %(tool)s and e.args::jsonb = %(args)s::jsonb limit 1),
+made as (
+    insert into effects (root_id, session_id, fence, number, {", ".join(_INTENT)})
+    select %(root)s, %(session)s, %(at_fence)s, (
+            select coalesce(max(number), 0) + 1 from effects
+            where root_id = %(root)s and session_id = %(session)s),
+        {", ".join(f"%({name})s" for name in _INTENT)}
+    from s, open_steps o
+    where o.root_id = %(root)s and o.session_id = %(session)s and o.id = %(step_id)s
+        and {is_held} and (%(over_doubt)s or not exists (select from doubtful))
+    returning number)
+{found}""")
+
+
+@cache
+def end(*, fenced: bool, locked: bool, writing: bool, again: bool) -> Statement:
+    """Commits what came of a call, if the run is owned and it has not ended otherwise.
+
+    `fenced`: by a run. `locked`: its locks are dropped. `writing`: the ledger gets entries.
+    `again`: it was found out by the effect's `n`th further call, which ends with it.
+    """
+    owned = " and fence = %(at_fence)s and state <> 'AVAILABLE'" if fenced else ""
+    sets = [f"{name} = %({name})s" for name in _ENDS]
+    parts = []
+    if again:
+        parts.append("""
+ended as (
+    update effect_calls c set outcome = %(outcome)s, ended_at = %(ended_at)s from changed
+    where c.root_id = %(root)s and c.effect_id = %(effect_id)s and c.n = %(n)s
+        and c.outcome is null)""")
+    else:
+        sets.append("outcome = %(outcome)s")
+    if locked:
+        parts.append("""
+released as (delete from resource_locks using changed where holder = %(held_by)s)""")
+    if writing:
+        columns = (f"%({name})s" for name in _ENTRIES)
+        written = ledger.insert("s.project_id", columns, "%(ended_at)s", "changed, s")
+        parts.append(f"""
+written as ({written})""")
+    changed = f"""
+changed as (
+    update effects e set {", ".join(sets)} from s
+    where e.root_id = %(root)s and e.id = %(effect_id)s
+        and {_OF_SESSION} and e.state = any(%(was)s)
+    returning e.id)"""
+    return Statement.of(f"""with s as (
+    select project_id from sessions where root_id = %(root)s and id = %(session)s{owned}
+        and deleted_at is null for share),{",".join([changed, *parts])}
+select exists(select from changed) as changed, exists(select from s) as owned""")
+
+
+CONFIRM = Statement.of(f"""with {_OWNED}
 select exists (select from s) and exists (select from effects
-    where root_id = $1::uuid and id = $4::uuid and state = 'intent')"""
+    where root_id = %(root)s and id = %(effect_id)s and state = 'intent')""")
 
 AGAIN = """with e as (
-    select id from effects where root_id = $1::uuid and id = $3::uuid and session_id = $2::uuid
-        and state in ('intent', 'in_doubt')),
+    select id from effects where root_id = $1::uuid and id = $3::uuid
+        and session_id is not distinct from $2::uuid and state in ('intent', 'in_doubt')),
 numbered as (
     select coalesce(max(n), 0) + 1 as n from effect_calls
     where root_id = $1::uuid and effect_id = $3::uuid)
@@ -154,8 +239,8 @@ select $1::uuid, e.id, numbered.n, $2::uuid, $4::text, $5::text, $6::text, clock
 from e, numbered returning n"""
 
 STAND = """update effects set standing = $5::text
-where root_id = $1::uuid and session_id = $2::uuid and id = $3::uuid and standing = $4::text
-returning true"""
+where root_id = $1::uuid and session_id is not distinct from $2::uuid and id = $3::uuid
+    and standing = $4::text returning true"""
 
 _LOGGED = f"{EFFECT}, key, key_until, proposed"
 
@@ -188,9 +273,8 @@ class InDoubt(Exception):
 
 
 class Purpose(StrEnum):
-    """What a call of an effect's was made for."""
+    """What a further call about an effect was made for."""
 
-    FORWARD = "forward"
     FIND = "find"
     REPLAY = "replay"
     CANCEL = "cancel"
@@ -244,6 +328,14 @@ class Logged:
     is_secret: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Intended:
+    """An intent that is committed: its effect's number, and what the ledger had of its things."""
+
+    number: int
+    known: Mapping[ResourceKey, Sequence[LedgerEntry]]
+
+
 class Effects:
     """Writes and reads the log of one database."""
 
@@ -294,16 +386,28 @@ class Effects:
         proposed: Mapping[str, Json] | None = None,
         secret: bool = False,
         over_doubt: bool = False,
-    ) -> int:
-        """Commit that a call is about to be sent; its effect's number. `key_until` is in ms.
+        project_id: str | None = None,
+        resources: Sequence[ResourceKey] = (),
+        newest: int | None = None,
+    ) -> Intended:
+        """Commit that a call is about to be sent. `key_until` is in ms.
 
-        The locks are renewed for `lock_expiry` seconds. Raises `InDoubt` where the same call of the
+        The locks are renewed for `lock_expiry` seconds. The ledger of the project is asked for the
+        `newest` entries of these resources, which nobody writes to while the locks are held. Raises
+        `InDoubt` where the same call of the
         session was made before and nobody knows what it did, unless it is to be made `over_doubt`,
         `FencedOff` where the run is not
         this process's any more or its step is not open, `ResourceBusy` where a lock was lost,
         `DatabaseUnavailable`; in all of these the call must not be sent.
         """
         values = self._states(effect, before, secret=secret) | {
+            "root": key.root_id,
+            "session": key.id,
+            "at_fence": fence,
+            "held_by": held.holder,
+            "held_count": held.count,
+            "held_for": lock_expiry,
+            "over_doubt": over_doubt,
             "id": effect.id,
             "turn_id": effect.turn_id,
             "step_id": effect.step_id,
@@ -316,24 +420,29 @@ class Effects:
             "key": call_key,
             "key_until": time_of(key_until),
             "at": time_of(effect.at),
+            "project": project_id,
+            "newest": newest,
         }
-        of_lock = (held.holder, held.count, lock_expiry)
-        guard = (key.root_id, key.id, fence, *of_lock, effect.state, over_doubt)
+        values["places"], values["kinds"], values["keys"] = ledger.to_places(resources)
+        statement = intend(locked=held.count > 0, knowing=bool(resources))
         async with self._db.connection(writes=True) as connection:
-            row = await connection.fetchrow(INTEND, *guard, *(values[name] for name in _INTENT))
-        assert row is not None
+            rows = await connection.fetch(statement.text, *statement.given(values))
+        row = rows[0]
         if row["number"] is None:
             if row["owned"] and row["doubtful"] is not None and not over_doubt:
                 raise InDoubt(row["doubtful"])
             if row["owned"] and not row["held"]:
                 raise ResourceBusy("A lock of this call was lost before it was sent; try again")
             raise _fenced()
-        return int(row["number"])
+        known = ledger.entries_of(resources, rows, self._sealer) if resources else {}
+        return Intended(row["number"], known)
 
     async def confirm(self, key: SessionKey, effect_id: str, *, fence: int) -> None:
         """Raise `FencedOff` unless the run is still this process's, and nobody has given it up."""
-        args = (key.root_id, key.id, fence, effect_id)
-        if not await self._db.run(lambda c: c.fetchval(CONFIRM, *args)):
+        args = CONFIRM.given(
+            {"root": key.root_id, "session": key.id, "at_fence": fence, "effect_id": effect_id}
+        )
+        if not await self._db.run(lambda c: c.fetchval(CONFIRM.text, *args)):
             raise _fenced()
 
     async def end(
@@ -354,16 +463,32 @@ class Effects:
         """Commit what came of a call: the effect as it is now, and what it wrote to the ledger.
 
         With it the locks are dropped. False where it had ended otherwise already. Without a
-        `fence` it is a doubt that is settled while no run is under way. Raises `FencedOff`,
+        `fence` it is a doubt that is settled while no run is under way. `outcome` is that of the
+        effect's own call, or of the further one that is its `n`th. Raises `FencedOff`,
         `DatabaseUnavailable`.
         """
-        values = self._states(effect, before, secret=secret) | {"ended_at": at}
-        holder = None if held is None else held.holder
-        guard = (key.root_id, key.id, fence, effect.id, list(was), holder, outcome, n)
-        columns = ledger.to_columns(ledger_entries, self._sealer, secret=secret)
-        args = (*guard, *(values[name] for name in _ENDS), *columns)
+        values = self._states(effect, before, secret=secret) | {
+            "root": key.root_id,
+            "session": key.id,
+            "at_fence": fence,
+            "held_by": None if held is None else held.holder,
+            "effect_id": effect.id,
+            "was": list(was),
+            "outcome": outcome,
+            "n": n,
+            "ended_at": at,
+        }
+        if ledger_entries:
+            columns = ledger.to_columns(ledger_entries, self._sealer, secret=secret)
+            values |= zip(_ENTRIES, columns, strict=True)
+        statement = end(
+            fenced=fence is not None,
+            locked=held is not None and held.count > 0,
+            writing=bool(ledger_entries),
+            again=n > 0,
+        )
         async with self._db.connection(writes=True) as connection:
-            row = await connection.fetchrow(END, *args)
+            row = await connection.fetchrow(statement.text, *statement.given(values))
         assert row is not None
         if not row["owned"]:
             raise _fenced()

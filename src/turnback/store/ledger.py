@@ -24,32 +24,47 @@ from turnback.store.effect_rows import (
 )
 from turnback.store.sealing import Sealer, Unsealable
 
-COLUMNS = "text[], text[], text[], bigint[], text[], uuid[], uuid[], text[], bytea[]"
-"""The types of the arguments that `to_columns` makes."""
+COLUMNS = {
+    "connection": "text[]",
+    "kind": "text[]",
+    "key": "text[]",
+    "nth": "bigint[]",
+    "source": "text[]",
+    "session_id": "uuid[]",
+    "effect_id": "uuid[]",
+    "leaves": "text[]",
+    "secret": "bytea[]",
+}
+"""What `to_columns` makes, with the types that they are given as."""
 
 
-def insert(project: str, first: int, at: str, source: str) -> str:
-    """SQL: insert entries for what `source` finds; the arguments from `first` are their columns.
+def insert(project: str, columns: Iterable[str], at: str, source: str) -> str:
+    """SQL: insert entries for what `source` finds; `columns` are the arguments of `COLUMNS`.
 
     `project` and `at` are SQL expressions over `source`.
     """
-    types = COLUMNS.split(", ")
-    args = ", ".join(f"${first + i}::{type_}" for i, type_ in enumerate(types))
     return f"""insert into ledger (project_id, connection, kind, key, n, source, session_id,
         effect_id, leaves, secret, at)
     select {project}, e.connection, e.kind, e.key, e.nth + coalesce((
             select max(l.n) from ledger l where l.project_id = {project}
                 and l.connection = e.connection and l.kind = e.kind and l.key = e.key), 0),
         e.source, e.session_id, e.effect_id, e.leaves::json, e.secret, {at}
-    from {source}, unnest({args})
-        e(connection, kind, key, nth, source, session_id, effect_id, leaves, secret)"""
+    from {source}, unnest({", ".join(columns)}) e({", ".join(COLUMNS)})"""
 
 
-ENTRIES = """select w.nth, l.source, l.session_id, l.effect_id, l.leaves, l.secret
-from unnest($2::text[], $3::text[], $4::text[]) with ordinality w(connection, kind, key, nth)
-cross join lateral (select * from ledger l where l.project_id = $1::text
+def newest(project: str, places: Iterable[str], most: str) -> str:
+    """SQL: the newest entries of some resources, `most` of each; `nth` is whose they are.
+
+    `places` are the arguments that say which: connections, kinds and keys.
+    """
+    return f"""select w.nth, l.n, l.source, l.session_id, l.effect_id, l.leaves, l.secret
+from unnest({", ".join(places)}) with ordinality w(connection, kind, key, nth)
+cross join lateral (select * from ledger l where l.project_id = {project}
     and l.connection = w.connection and l.kind = w.kind and l.key = w.key
-    order by l.n desc limit $5::bigint) l
+    order by l.n desc limit {most}) l"""
+
+
+ENTRIES = f"""{newest("$1::text", ("$2::text[]", "$3::text[]", "$4::text[]"), "$5::bigint")}
 order by w.nth, l.n"""
 
 POSITIONS = """select w.nth, coalesce((select max(l.n) from ledger l where l.project_id = $1::text
@@ -58,7 +73,7 @@ from unnest($2::text[], $3::text[], $4::text[]) with ordinality w(connection, ki
 
 
 def to_columns(entries: Sequence[LedgerEntry], sealer: Sealer, *, secret: bool) -> list[list[Any]]:
-    """Entries as columns of `COLUMNS`. Raises `Unsealable` for a `secret` one without a key."""
+    """Entries as the columns of `COLUMNS`. Raises `Unsealable` for a `secret` one without a key."""
     nth: Counter[ResourceKey] = Counter()
     rows = []
     for entry in entries:
@@ -83,8 +98,7 @@ def to_columns(entries: Sequence[LedgerEntry], sealer: Sealer, *, secret: bool) 
                 sealed,
             )
         )
-    width = len(COLUMNS.split(", "))
-    return [[row[at] for row in rows] for at in range(width)]
+    return [[row[at] for row in rows] for at in range(len(COLUMNS))]
 
 
 class Ledger:
@@ -99,15 +113,11 @@ class Ledger:
     ) -> dict[ResourceKey, list[LedgerEntry]]:
         """The entries of each of these resources, in order; the `newest` of them, or all."""
         wanted = list(dict.fromkeys(resources))
-        found: dict[ResourceKey, list[LedgerEntry]] = {resource: [] for resource in wanted}
         if not wanted:
-            return found
-        columns = _columns(wanted)
+            return {}
+        columns = to_places(wanted)
         rows = await self._db.run(lambda c: c.fetch(ENTRIES, project_id, *columns, newest))
-        for row in rows:
-            resource = wanted[row["nth"] - 1]
-            found[resource].append(_entry(resource, row, self._sealer))
-        return found
+        return entries_of(wanted, rows, self._sealer)
 
     async def positions(
         self, project_id: str, resources: Iterable[ResourceKey]
@@ -116,17 +126,30 @@ class Ledger:
         wanted = list(dict.fromkeys(resources))
         if not wanted:
             return {}
-        columns = _columns(wanted)
+        columns = to_places(wanted)
         rows = await self._db.run(lambda c: c.fetch(POSITIONS, project_id, *columns))
         return {wanted[row["nth"] - 1]: row["n"] for row in rows}
 
 
-def _columns(resources: Sequence[ResourceKey]) -> tuple[list[str], list[str], list[str]]:
+def to_places(resources: Sequence[ResourceKey]) -> tuple[list[str], list[str], list[str]]:
+    """Resources as the arguments that `newest` is given."""
     return (
         [resource.connection for resource in resources],
         [resource.kind for resource in resources],
         [key_text(resource) for resource in resources],
     )
+
+
+def entries_of(
+    resources: Sequence[ResourceKey], rows: Iterable[asyncpg.Record], sealer: Sealer
+) -> dict[ResourceKey, list[LedgerEntry]]:
+    """The entries of each of these resources, of rows that `newest` has found, in order."""
+    found: dict[ResourceKey, list[LedgerEntry]] = {resource: [] for resource in resources}
+    for row in rows:
+        if row["nth"] is not None:
+            resource = resources[row["nth"] - 1]
+            found[resource].append(_entry(resource, row, sealer))
+    return found
 
 
 def _entry(resource: ResourceKey, row: asyncpg.Record, sealer: Sealer) -> LedgerEntry:

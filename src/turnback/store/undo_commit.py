@@ -164,6 +164,8 @@ def _is_secret(write: UndoWrite) -> bool:
 
 
 def _ledger(s: Statement, entries: Sequence[LedgerEntry], sealer: Sealer, *, secret: bool) -> None:
-    first = len(s.args) + 1
-    s.args.extend(ledger.to_columns(entries, sealer, secret=secret))
-    s.add("written", ledger.insert("s.project_id", first, s.now, "s"))
+    values = ledger.to_columns(entries, sealer, secret=secret)
+    columns = [
+        s.arg(value, type_) for value, type_ in zip(values, ledger.COLUMNS.values(), strict=True)
+    ]
+    s.add("written", ledger.insert("s.project_id", columns, s.now, "s"))

@@ -159,8 +159,10 @@ class Calls:
 
     def only_reads(self, tool: Tool, args: Mapping[str, Json]) -> bool:
         """Whether a call surely changes nothing, so that it may overlap with others."""
-        class_ = choose.worst_possible(tool.contract, tool.connection, args)
-        return class_ is EffectClass.READ
+        contract = tool.contract
+        return choose.may_only_read(contract) and (
+            choose.worst_possible(contract, tool.connection, args) is EffectClass.READ
+        )
 
     async def call(
         self,
@@ -232,7 +234,10 @@ class _Making:
     async def question(self) -> Approval | None:
         """What a person would have to decide before the call is made, as things are."""
         contract, name = self.tool.contract, self.tool.connection
-        if not self._asks(choose.worst_possible(contract, name, self.args)):
+        if self.approval is not None or self.limits.approval is ApprovalPolicy.NEVER:
+            return None
+        worst_yet = choose.worst_possible(contract, name, self.args)
+        if not needs_approval(self.limits.approval, worst_yet):
             return None
         try:
             touched = choose.touched(contract, name, self.args)
@@ -282,15 +287,11 @@ class _Making:
                 grace=self.limits.lease_expiry,
                 patience=self.limits.lock_patience,
             ) as held:
-                ledger, project_id = self.calls.ledger, self.place.project_id
-                before, known = await asyncio.gather(
-                    self._look_first(touched),
-                    ledger.entries(project_id, touched, newest=REMEMBERED),
-                )
+                before = await self._look_first(touched)
                 own = observing.own_names(before)
                 if own <= held_names:
-                    known |= await ledger.entries(project_id, own - known.keys(), newest=REMEMBERED)
-                    return await self._logged(before, held, known, over_doubt=over_doubt)
+                    things = tuple(dict.fromkeys((*touched, *own)))
+                    return await self._logged(before, held, things, over_doubt=over_doubt)
                 held_names |= own
         raise ResourceBusy("What the call touches went by other names again and again")
 
@@ -304,9 +305,6 @@ class _Making:
         )
 
     # -- approval
-
-    def _asks(self, class_: EffectClass) -> bool:
-        return self.approval is None and needs_approval(self.limits.approval, class_)
 
     def _question(self, decision: Decision) -> Approval | None:
         """What a person has to decide first; None where they need not, or have."""
@@ -334,6 +332,10 @@ class _Making:
 
     async def _look_first(self, resources: tuple[ResourceKey, ...]) -> Before:
         """What the call touches, as it is before it. Raises `_Stopped`."""
+        if self.stop.is_set():
+            raise _Stopped
+        if not resources:
+            return Before()
         looking = asyncio.ensure_future(self._observe(resources))
         stopping = asyncio.ensure_future(self.stop.wait())
         try:
@@ -363,7 +365,7 @@ class _Making:
     # -- writing
 
     async def _logged(
-        self, before: Before, held: Held, known: ending.Known, *, over_doubt: bool
+        self, before: Before, held: Held, things: tuple[ResourceKey, ...], *, over_doubt: bool
     ) -> Answered | Approval:
         decision = self._decide(before)
         if question := self._question(decision):
@@ -400,7 +402,7 @@ class _Making:
         assert self.place.fence is not None, "calls are made within runs"
         hit("call.intend")
         began = asyncio.get_running_loop().time()
-        number = await self.calls.effects.intend(
+        intended = await self.calls.effects.intend(
             self.place.key,
             effect,
             fence=self.place.fence,
@@ -412,15 +414,18 @@ class _Making:
             proposed=self.proposed,
             secret=secret and can_seal,
             over_doubt=over_doubt,
+            project_id=self.place.project_id,
+            resources=things,
+            newest=REMEMBERED,
         )
-        effect = replace(effect, number=number)
+        effect = replace(effect, number=intended.number)
         hit("call.intended")
         if await self._may_send(effect, began):
             outcome, reply, reason = await self._send(key)
         else:
             outcome, reply, reason = CallOutcome.NOT_SENT, None, "the turn was stopped before"
         hit("call.replied")
-        ended = await self._ended(effect, before, outcome, reply, reason, known)
+        ended = await self._ended(effect, before, outcome, reply, reason, intended.known)
         if secret and not can_seal:
             ended = Ended(ending.without_states(ended.effect))
         is_known = ended.effect.state in (CallState.DONE, CallState.DONE_UNCHANGED)

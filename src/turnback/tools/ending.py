@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from turnback.core import drift
 from turnback.core.contracts import choose, states
@@ -46,16 +47,19 @@ def intended(effect: Effect, contract: Contract, before: Before, decision: Decis
         inverse = choose.inverse(contract, decision, effect.args, before)
     except Unresolved:
         inverse = None  # it needs the result
-    told = replace(
-        _decided(effect, decision), touches=_touches(contract, before, None), inverse=inverse
-    )
     inside = (
         resource
         for _, seen in before.observed
         if isinstance(seen, Observation)
         for resource in seen.inside
     )
-    return replace(told, inside=tuple(dict.fromkeys(inside)))
+    return replace(
+        effect,
+        **_decided(decision),
+        touches=_touches(contract, before, None),
+        inverse=inverse,
+        inside=tuple(dict.fromkeys(inside)),
+    )
 
 
 def succeeded(
@@ -96,8 +100,8 @@ def succeeded(
     )
     state = CallState.DONE_UNCHANGED if unchanged else CallState.DONE
     ended = replace(
-        _decided(effect, decision),
-        class_=class_,
+        effect,
+        **_decided(decision) | {"class_": class_},
         state=state,
         standing=None if class_ is EffectClass.READ else STANDING_OF_CALL[state],
         result=result,
@@ -161,20 +165,20 @@ def without_states(effect: Effect) -> Effect:
     )
 
 
-def _decided(effect: Effect, decision: Decision) -> Effect:
-    return replace(
-        effect,
-        class_=decision.class_,
-        case=decision.case,
-        narrow=decision.narrow,
-        tells=decision.tells,
-        people=decision.people,
-        names=decision.names,
-        residue=decision.residue,
-        not_kept=decision.not_kept,
-        covers=decision.covers,
-        needs=decision.needs,
-    )
+def _decided(decision: Decision) -> dict[str, Any]:
+    """What an effect has of the decision about it."""
+    return {
+        "class_": decision.class_,
+        "case": decision.case,
+        "narrow": decision.narrow,
+        "tells": decision.tells,
+        "people": decision.people,
+        "names": decision.names,
+        "residue": decision.residue,
+        "not_kept": decision.not_kept,
+        "covers": decision.covers,
+        "needs": decision.needs,
+    }
 
 
 def _touches(contract: Contract, before: Before, after: Before | None) -> tuple[Touch, ...]:

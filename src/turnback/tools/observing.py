@@ -28,9 +28,8 @@ async def observe(
     Each read may take `seconds`, and what is kept of it `max_bytes`.
     """
     keys = list(dict.fromkeys(resources))
-    seen = await asyncio.gather(
-        *(_look(connection, contract, key, seconds, max_bytes) for key in keys)
-    )
+    looks = [_look(connection, contract, key, seconds, max_bytes) for key in keys]
+    seen = [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
     return Before(tuple(zip(keys, seen, strict=True)))
 
 

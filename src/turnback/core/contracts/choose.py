@@ -135,6 +135,11 @@ def scopes(contract: Contract, args: Args) -> tuple[str, ...]:
     )
 
 
+def may_only_read(contract: Contract) -> bool:
+    """Whether some call of it may turn out to change nothing."""
+    return any(case.class_ is EffectClass.READ for case in contract.cases)
+
+
 def classes(contract: Contract) -> frozenset[EffectClass]:
     """The classes that calls may have as declared, with that of a call that no case is for."""
     declared = {case.class_ for case in contract.cases}

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import regex  # type: ignore[import-untyped]
 from jsonpath_rfc9535 import JSONPathEnvironment, JSONPathNode, JSONPathQuery
@@ -27,7 +27,7 @@ from jsonpath_rfc9535.filter_expressions import (
 from jsonpath_rfc9535.function_extensions import Match, Search
 from jsonpath_rfc9535.function_extensions._pattern import map_re
 from jsonpath_rfc9535.segments import JSONPathChildSegment
-from jsonpath_rfc9535.selectors import FilterSelector, NameSelector
+from jsonpath_rfc9535.selectors import FilterSelector, IndexSelector, NameSelector
 
 from turnback.core.contracts.equality import canonical
 from turnback.core.effects import Json
@@ -67,24 +67,27 @@ class Pointer:
     """A compiled JSONPath.
 
     `reads` has, for the path and each absolute path in its filters, the root and the member below
-    it (None where the path names none); `singular` says that it can find one node at most. `union`
-    has the kind and the part of a `$.before.KIND[*].PART[*]`.
+    it (None where the path names none), in order; `roots` are those that have to be known for it
+    to be resolved. `way` has the names and indices of a path that is nothing else, and so can find
+    one node at most; None for another. `union` has the kind and the part of a
+    `$.before.KIND[*].PART[*]`.
     """
 
     text: str
-    reads: frozenset[tuple[str, str | None]]
-    singular: bool
+    reads: tuple[tuple[str, str | None], ...]
+    roots: frozenset[str]
+    way: tuple[str | int, ...] | None
     union: tuple[str, str] | None
     query: JSONPathQuery
 
     @property
-    def roots(self) -> frozenset[str]:
-        """The roots that have to be known for it to be resolved."""
-        return frozenset(root for root, _ in self.reads)
+    def singular(self) -> bool:
+        """Whether it can find one node at most."""
+        return self.way is not None
 
     def unknown(self, document: Document) -> str | None:
         """Why it cannot be resolved now, or None."""
-        for root, member in sorted(self.reads, key=str):
+        for root, member in self.reads:
             if root not in document.members:
                 return f"`{root}` is not known yet"
             unread = document.unreadable if root == "before" else ()
@@ -99,6 +102,8 @@ class Pointer:
         Raises `Unresolved` where a root is not known yet, what `before` would have said could not
         be read, or the look passes a limit.
         """
+        if self.way is not None:
+            return self._walk(self.way, document)
         found: list[Json] = [node.value for node in self._look(document)]  # type: ignore[misc]
         if self.union in document.sets:
             return list({canonical(value): value for value in found}.values())
@@ -107,6 +112,21 @@ class Pointer:
     def places(self, document: Document) -> list[tuple[int | str, ...]]:
         """Where in the document the values are that it finds; raises `Unresolved` as `find`."""
         return [node.location for node in self._look(document)]
+
+    def _walk(self, way: Iterable[str | int], document: Document) -> list[Json]:
+        """What `_look` finds, along a way without any choice."""
+        if reason := self.unknown(document):
+            raise Unresolved(f"`{self.text}`: {reason}")
+        root, *below = way
+        at: Any = document.members[str(root)]
+        for step in below:
+            if not isinstance(at, list if isinstance(step, int) else dict):
+                return []
+            try:
+                at = at[step]  # type: ignore[index]
+            except LookupError:
+                return []
+        return [at]
 
     def _look(self, document: Document) -> list[JSONPathNode]:
         if reason := self.unknown(document):
@@ -147,8 +167,9 @@ def compiled(text: str) -> Pointer:
     union = _UNION.fullmatch(str(query))
     return Pointer(
         text,
-        frozenset(reads),
-        query.singular_query(),
+        tuple(sorted(reads, key=str)),
+        frozenset(root for root, _ in reads),
+        _way(query),
         (union["kind"], union["part"]) if union else None,
         query,
     )
@@ -167,6 +188,19 @@ def _read(text: str, query: JSONPathQuery) -> tuple[str, str | None]:
             + ": begin it with one of them"
         )
     return str(names[0]), names[1]
+
+
+def _way(query: JSONPathQuery) -> tuple[str | int, ...] | None:
+    if not query.singular_query():
+        return None
+    way: list[str | int] = []
+    for segment in query.segments:
+        for selector in segment.selectors:
+            if isinstance(selector, NameSelector):
+                way.append(selector.name)
+            elif isinstance(selector, IndexSelector):
+                way.append(selector.index)
+    return tuple(way)
 
 
 def steps(query: JSONPathQuery, count: int) -> list[str | None]:
