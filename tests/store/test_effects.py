@@ -181,6 +181,29 @@ async def test_an_intent_and_its_result_are_read_back_as_they_were(
     assert read.effect.purged is secret
 
 
+async def test_an_intent_finds_what_the_ledger_has_of_its_things(dao: Dao) -> None:
+    key, head = await running(dao)
+    ended, entry = done(await intended(dao, key, head))
+    other = ResourceKey("crm", "contact", (18,))
+    entries = [LedgerEntry(CONTACT, Source.STRANGER, {("name",): "B"}), entry]
+    end = {"fence": 1, "outcome": CallOutcome.REPLIED, "at": now()}
+    await dao.effects.end(key, ended, ledger_entries=entries, **end)  # type: ignore[arg-type]
+    for newest, found in ((9, entries), (1, [entry])):
+        made = await dao.effects.intend(
+            key,
+            effect_of(key),
+            fence=1,
+            held=Held(new_id(), 0),
+            lock_expiry=9,
+            call_key="f",
+            over_doubt=True,
+            project_id="local",
+            resources=[CONTACT, other],
+            newest=newest,
+        )
+        assert made.known == {CONTACT: found, other: []}
+
+
 async def test_effects_are_numbered_in_the_order_of_their_intents(dao: Dao) -> None:
     key, head = await running(dao)
     first, second = [await intended(dao, key, head, over_doubt=True) for _ in range(2)]
