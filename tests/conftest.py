@@ -26,6 +26,9 @@ from turnback.store.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    Databases = Callable[[], AbstractContextManager[str]]
 
 pytest_plugins = ["serving"]
 
@@ -110,6 +113,12 @@ def module_database(database_url: str, template: str, _names: Iterator[str]) -> 
     """The URL of a migrated database that the tests of one file share."""
     with _copy(database_url, next(_names)) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def databases(database_url: str, template: str, _names: Iterator[str]) -> Databases:
+    """More of them, for a test that needs several: each a migrated, empty one until left."""
+    return lambda: _copy(database_url, next(_names))
 
 
 @pytest.fixture

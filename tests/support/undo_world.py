@@ -60,6 +60,7 @@ SERVER = "desk"
 HOUR = 3_600_000
 LIMITS = UndoLimits()
 FAR = 10**15
+CLEAN = CallState.FAILED_CLEAN
 
 State = dict[Cell, Json]
 
@@ -514,16 +515,16 @@ class Store:
         self.calls.update({(call.effect_id, call.n): call for call in changes.calls})
         self.residues.update({row.effect_id: row for row in changes.residues})
         for effect in changes.effects:
-            self._change(effect.id, effect)
+            self.log(effect)
         for id_, standing in changes.standings:
-            self._change(id_, replace(self.effects()[id_], standing=standing))
+            self.log(replace(self.effects()[id_], standing=standing))
         for entry in changes.ledger:
             self.ledger.setdefault(entry.resource, []).append(entry)
 
-    def _change(self, id_: str, effect: Effect) -> None:
+    def log(self, effect: Effect) -> None:
         for agent in self.agents:
-            if id_ in agent.effects:
-                agent.effects[id_] = effect
+            if effect.id in agent.effects:
+                agent.effects[effect.id] = effect
 
     def state(self, effect: Effect) -> CompensationState:
         return self.compensations[effect.id].state
@@ -601,11 +602,22 @@ class Runner:
                 return Answered(effect_id, n, answer, detail, self.confirms)
             case Settle(effect_id):
                 self.before(action)
-                return Settled(self.settled(self.store.effects()[effect_id]))
+                effect = self.settled(self.store.effects()[effect_id])
+                self._log(effect)
+                return Settled(effect)
             case TakeBackHeld(effect_id):
-                return HeldTaken(effect_id, self.held(effect_id))
+                in_time = self.held(effect_id)
+                if in_time:
+                    self._log(replace(self.store.effects()[effect_id], state=CLEAN))
+                return HeldTaken(effect_id, in_time)
             case StandDown() | Wait() | Finish():
                 raise AssertionError(action)
+
+    def _log(self, effect: Effect) -> None:
+        """What is found out of a doubt is in the log at once, whatever becomes of the process."""
+        if effect.state not in (CallState.INTENT, CallState.IN_DOUBT):
+            standing = STANDING_OF_CALL[effect.state]
+            self.store.log(replace(effect, standing=standing))
 
     def _fault(self, effect_id: str, n: int) -> Fault | None:
         fault = self.faults.get((effect_id, n))

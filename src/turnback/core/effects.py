@@ -103,7 +103,7 @@ class Call:
     `if_match` has arguments that are filled in from the last read before it is sent (the contract's
     templates over `now` and `key`; `choose.guarded` fills them). `confirmed` is, for a cancel, the
     condition that its result has to meet to be one. `key_ms` is for how long the tool honours an
-    idempotency key; 0 where it takes none.
+    idempotency key, 0 where it takes none; `key` where it goes, as the contract says it.
     """
 
     tool: str
@@ -111,6 +111,7 @@ class Call:
     if_match: Mapping[str, Json] = field(default_factory=dict)
     confirmed: Mapping[str, Json] | None = None
     key_ms: int = 0
+    key: Mapping[str, Json] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from turnback.agent.reply import INVALID_JSON
 from turnback.agent.steps import ERROR, ToolCall, ToolResult
 from turnback.core.approvals import Approval
 from turnback.core.contracts import version
+from turnback.core.contracts.checks import called
 from turnback.core.contracts.model import Contract, parse
 from turnback.core.contracts.secrets import HIDDEN, edited_args, has_secrets, shown_args
 from turnback.core.effects import CallState, Effect, Json
@@ -21,6 +22,7 @@ from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts
 from turnback.store.effects import Logged
 from turnback.tools.calls import Answered, Calls, check_arguments, told_of
+from turnback.tools.registry import Pinned
 from turnback.tools.settle import Place, settle
 
 if TYPE_CHECKING:
@@ -80,7 +82,10 @@ class OutsideTools:
         for one in logged:
             effect = one.effect
             connection, contract = await self.of(effect)
-            if effect.state in (CallState.INTENT, CallState.IN_DOUBT) and connection is not None:
+            in_doubt = effect.state in (CallState.INTENT, CallState.IN_DOUBT)
+            if in_doubt and connection is not None:
+                if self.barred(effect.connection, {effect.tool, *called(contract)}):
+                    contract = Contract()  # nothing is looked for, so that it stays in doubt
                 effect = await settle(self.calls.settling, connection, contract, one, place)
             known[effect.tool_call_id] = told_of(
                 effect, most, None if one.is_secret and not has_secrets(contract) else contract
@@ -99,6 +104,22 @@ class OutsideTools:
         """What a tool declares now; nothing where it is not there."""
         known = self._catalog.registry.get(connection, tool)
         return Contract() if known is None else known.contract
+
+    def barred(self, connection: str, tools: Iterable[str]) -> str | None:
+        """Why one of these tools may not be called for what was agreed to when it was another.
+
+        It is switched off, or says something else of itself than when somebody looked at it.
+        """
+        for name in sorted(set(tools)):
+            tool = self._catalog.registry.get(connection, name)
+            if tool is not None and tool.disabled:
+                return f"`{tool.shown}` is switched off (`disabled_server_tools`)"
+            if tool is not None and tool.pinned is Pinned.CHANGED:
+                return (
+                    f"`{tool.shown}` has changed since: compare, then `turnback tools pin"
+                    f" {tool.shown}`"
+                )
+        return None
 
     async def refresh(self) -> None:
         """List anew what connections may offer otherwise."""

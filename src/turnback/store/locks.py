@@ -46,7 +46,9 @@ set expires_at = clock_timestamp() + make_interval(secs => $2::float8)
 where holder = $1::uuid and expires_at > clock_timestamp() returning 1"""
 
 DROP = """with off as materialized (select set_config('synchronous_commit', 'off', true))
-delete from resource_locks using off where holder = $1::uuid"""
+delete from resource_locks using off where holder = $1::uuid and node_id = $2::uuid"""
+
+RELEASE = "delete from resource_locks where holder = $1::uuid"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 """Seconds between two looks at a lock that somebody else holds."""
@@ -113,7 +115,8 @@ class Locks:
 
     async def release(self, holder: str) -> None:
         """Drop what is still held in this name: its process is gone, or may send nothing more."""
-        await self._drop(Held(holder, 0))
+        async with self._db.connection(writes=True) as connection:
+            await connection.execute(RELEASE, holder)
 
     async def _take(
         self,
@@ -145,4 +148,4 @@ class Locks:
 
     async def _drop(self, held: Held) -> None:
         async with self._db.connection(writes=True) as connection:
-            await connection.execute(DROP, held.holder)
+            await connection.execute(DROP, held.holder, self._node_id)

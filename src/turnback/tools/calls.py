@@ -259,6 +259,8 @@ class _Making:
     async def _after(self, doubt: InDoubt) -> Answered | None:
         """What is known by now of a call like this; one that took effect is not made again."""
         for logged in await self.calls.effects.by_id(self.place.key, [doubt.effect_id]):
+            if logged.effect.contract != self.tool.version:
+                continue  # another one says nothing of it
             effect = await settle(
                 self.calls.settling, self.connection, self.tool.contract, logged, self.place
             )
@@ -279,6 +281,7 @@ class _Making:
         if question := await self.question():
             return question
         held_names = {*touched, *(ResourceKey(name, SCOPE + scope, ()) for scope in scopes)}
+        effect_id = new_id()  # its locks are known by it, for who goes on if this process dies
         for _ in range(NAMINGS):
             async with self.calls.locks.hold(
                 self.place.project_id,
@@ -286,12 +289,15 @@ class _Making:
                 expiry=self.limits.lock_expiry,
                 grace=self.limits.lease_expiry,
                 patience=self.limits.lock_patience,
+                holder=effect_id,
             ) as held:
                 before = await self._look_first(touched)
                 own = observing.own_names(before)
                 if own <= held_names:
                     things = tuple(dict.fromkeys((*touched, *own)))
-                    return await self._logged(before, held, things, over_doubt=over_doubt)
+                    return await self._logged(
+                        effect_id, before, held, things, over_doubt=over_doubt
+                    )
                 held_names |= own
         raise ResourceBusy("What the call touches went by other names again and again")
 
@@ -365,7 +371,13 @@ class _Making:
     # -- writing
 
     async def _logged(
-        self, before: Before, held: Held, things: tuple[ResourceKey, ...], *, over_doubt: bool
+        self,
+        effect_id: str,
+        before: Before,
+        held: Held,
+        things: tuple[ResourceKey, ...],
+        *,
+        over_doubt: bool,
     ) -> Answered | Approval:
         decision = self._decide(before)
         if question := self._question(decision):
@@ -374,7 +386,7 @@ class _Making:
             return await self._read()
         contract = self.tool.contract
         effect = Effect(
-            id=new_id(),
+            id=effect_id,
             session_id=self.place.key.id,
             turn_id=self.place.turn_id,
             step_id=self.place.step_id,

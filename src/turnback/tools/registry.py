@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict
 
 from turnback.core.contracts import checks, choose, version
-from turnback.core.contracts.model import UNDECLARED, Contract, Part, parse, parse_as
+from turnback.core.contracts.model import UNDECLARED, Contract, Key, Part, parse, parse_as
 from turnback.core.effects import EffectClass, worst
 from turnback.core.errors import ContractRefused
 from turnback.tools.connection import Listed
@@ -288,7 +288,10 @@ def _bounded(contract: Contract, listed: Listed) -> Contract:
 
 
 def _together(tools: dict[str, Tool]) -> dict[str, Tool]:
-    """The tools of one server, those undeclared whose contracts do not go with the others'."""
+    """The tools of one server as they are together.
+
+    Those are undeclared whose contracts do not go with the others'.
+    """
     contracts = {name: tool.contract for name, tool in tools.items() if tool.version is not None}
     found = list(checks.server_contradictions(contracts, tools=tools))
     for name, contract in contracts.items():
@@ -300,9 +303,17 @@ def _together(tools: dict[str, Tool]) -> dict[str, Tool]:
     wrong: dict[str, str] = {}
     for name, reason in found:
         wrong.setdefault(name, f"The contract of `{name}`: {reason}")
+    keys = {name: contract.key for name, contract in contracts.items() if contract.key is not None}
     return {
         name: replace(tool, contract=UNDECLARED, version=None, why=wrong[name])
         if name in wrong
-        else tool
+        else _keyed(tool, keys)
         for name, tool in tools.items()
     }
+
+
+def _keyed(tool: Tool, keys: Mapping[str, Key]) -> Tool:
+    """A tool whose contract says which keys its inverses take."""
+    if tool.version is None or (contract := tool.contract.keyed(keys)) is tool.contract:
+        return tool
+    return replace(tool, contract=contract, version=version.version(contract))

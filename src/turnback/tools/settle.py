@@ -31,8 +31,8 @@ REMEMBERED = 200
 written longer ago each effect has its own look before."""
 
 PATIENCE = 1.0
-"""Seconds for which settling waits for a call that works on the same things: perhaps it is the very
-one, of a process that is frozen, and what is in doubt can be settled later."""
+"""Seconds for which settling waits for another call that works on the same things: what is in doubt
+can be settled later."""
 
 MARGIN_MS = 5_000
 """For clocks that differ, and beyond `tool_timeout`, until no call that was sent is under way."""
@@ -80,6 +80,8 @@ async def settle(
     effect = logged.effect
     if effect.hold_until is not None and now_ms() < effect.hold_until - MARGIN_MS:
         return await _not_sent(by, place, effect, logged)
+    # The run that made the call is over: what it holds for it, or a settling cut off, is nobody's.
+    await by.locks.release(effect.id)
     if effect.purged or (logged.before is None and contract.find is None):
         return await _doubtful(by, place, effect, logged)
     try:
@@ -89,6 +91,7 @@ async def settle(
             expiry=by.lock_expiry,
             grace=by.lease_expiry,
             patience=PATIENCE,
+            holder=effect.id,
         ):
             ended, outcome, n = await _found_out(by, connection, contract, logged, place)
             if ended is None:
@@ -146,6 +149,8 @@ async def _found_out(
 ) -> tuple[Ended | None, CallOutcome | None, int]:
     effect = logged.effect
     before = observing.from_json(logged.before or [])
+    if any(key.kind not in contract.resources for key, _ in before.observed):
+        return None, None, 0  # it is not the contract that the call was made under
     touched = [touch.resource for touch in effect.touches]
     known = await by.ledger.entries(place.project_id, touched, newest=REMEMBERED)
 

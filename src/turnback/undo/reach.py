@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from turnback.core.contracts.model import Contract
@@ -17,6 +18,9 @@ class Reach(Protocol):
 
         No connection: it is not configured any more. Raises `DatabaseUnavailable`.
         """
+
+    def barred(self, connection: str, tools: Iterable[str]) -> str | None:
+        """Why one of these tools may not be called for what was agreed to when it was another."""
 
     def contract(self, connection: str, tool: str) -> Contract:
         """What a tool declares now; nothing where it is not there."""

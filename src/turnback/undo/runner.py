@@ -8,7 +8,7 @@ the locks of its things are held; they are the run's own, so that whoever takes 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Protocol, assert_never
@@ -17,6 +17,7 @@ import structlog
 
 from turnback.core import drift
 from turnback.core.contracts import choose, secrets, states
+from turnback.core.contracts.checks import called
 from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
@@ -42,6 +43,7 @@ from turnback.core.undo.progress import Progress, progress
 from turnback.core.undo.rows import UNDER_WAY, Changes, ResidueRow, RunRow
 from turnback.core.undo.run import Run
 from turnback.failpoints import hit
+from turnback.store.effects import Logged
 from turnback.store.ids import new_id
 from turnback.store.locks import Locks
 from turnback.store.rows import SessionKey
@@ -128,11 +130,30 @@ class UndoRunner:
 
         Raises `FencedOff`, `DatabaseUnavailable`.
         """
-        carrying = _Carrying(self, key, project_id, carried, hands, ledger)
+        barred = await self._barred(carried.logged.values())
+        carrying = _Carrying(self, key, project_id, carried, hands, ledger, barred)
         try:
             await carrying.go()
         finally:
             await carrying.let_go()
+
+    async def _barred(self, logged: Iterable[Logged]) -> dict[str, str]:
+        """By effect, why what would take it back may not be called any more."""
+        barred: dict[str, str] = {}
+        for one in logged:
+            effect = one.effect
+            _, contract = await self.reach.of(effect)
+            tools = {call.tool for call in (*(effect.inverse or ()), *(effect.cancel or ()))}
+            tools |= _readers(contract, [touch.resource for touch in effect.touches])
+            if (why := self.reach.barred(effect.connection, tools)) is not None:
+                barred[effect.id] = why
+        return barred
+
+
+def _readers(contract: Contract, resources: Iterable[ResourceKey]) -> set[str]:
+    """The tools by which a contract reads these resources."""
+    calls = (states.read_tool(contract, resource.kind) for resource in resources)
+    return {name for name in calls if name is not None}
 
 
 class _Carrying:
@@ -144,6 +165,7 @@ class _Carrying:
         carried: Carried,
         hands: Hands,
         ledger: Mapping[ResourceKey, Sequence[drift.LedgerEntry]],
+        barred: Mapping[str, str],
     ) -> None:
         self.by = runner
         self.key = key
@@ -158,6 +180,7 @@ class _Carrying:
             limits=runner.limits.undo,
             prior=carried.prior,
             ledger=ledger,
+            barred=barred,
         )
         self.standings: dict[str, Standing | None] = {
             one.effect.id: one.effect.standing for one in carried.logged.values()
@@ -243,6 +266,10 @@ class _Carrying:
             if connection is None:
                 found.update(dict.fromkeys(wanted, NOT_CONNECTED))
                 continue
+            why = self.by.reach.barred(one.connection, _readers(contract, wanted))
+            if why is not None:
+                found.update(dict.fromkeys(wanted, Unreadable(why)))
+                continue
             before = await observing.observe(
                 connection,
                 contract,
@@ -273,10 +300,13 @@ class _Carrying:
     async def _found_out(self, effect_id: str) -> Effect:
         hit("undo.reconciling")
         logged = self.carried.logged[effect_id]
-        connection, contract = await self.by.reach.of(logged.effect)
-        if connection is None:
-            return logged.effect
         effect = logged.effect
+        connection, contract = await self.by.reach.of(effect)
+        tools = {effect.tool, *called(contract)}
+        if connection is None:
+            return effect
+        if self.by.reach.barred(effect.connection, tools):
+            contract = Contract()  # nothing is looked for, so that it stays in doubt
         place = Place(
             key=self.key,
             project_id=self.project_id,
@@ -289,12 +319,14 @@ class _Carrying:
     async def _settle(self, effect_id: str) -> None:
         await self.let_go()
         self.run.feed(Settled(await self._found_out(effect_id)), now_ms())
+        hit("undo.settled")
         await self._commit()
 
     async def _take_back(self, effect_id: str) -> None:
         await self.let_go()
         effect = await self._found_out(effect_id)
         self.run.feed(HeldTaken(effect_id, effect.state is CallState.FAILED_CLEAN), now_ms())
+        hit("undo.settled")
         await self._commit()
 
     # -- calling

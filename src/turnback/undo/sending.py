@@ -34,8 +34,8 @@ class Sent:
 async def send(
     connection: Connection, contract: Contract, call: Call, *, key: str, seconds: float
 ) -> Sent:
-    """Make a call once, of a tool with this contract; `key` goes where that says."""
-    where = contract.key
+    """Make a call once, of a tool with this contract; `key` goes where the call itself says."""
+    where = choose.key_of(call)
     try:
         reply = await connection.call(
             call.tool,

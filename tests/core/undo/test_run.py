@@ -5,6 +5,7 @@ The numbered cases of undo that are rules are examples here; each looks at the w
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -34,6 +35,7 @@ from turnback.core.undo.rows import (
     Policy,
     Reason,
 )
+from turnback.core.undo.run import Run
 
 ANNA, BERT, CARL = thing("anna"), thing("bert"), thing("carl")
 FOLDER, FILE = thing("f", "folder"), thing("f/a", "file")
@@ -836,6 +838,98 @@ def test_a_call_that_is_held_back_is_taken_off_or_it_is_too_late(
     assert ended(store, mail) == [S.CANCELLED if in_time else S.NEEDS_YOU]
     assert (store.run.outcome is Outcome.FULLY_REVERTED) == in_time
     assert bool(store.residues) != in_time
+
+
+MOMENTS = 7
+"""At least as many as a run of one effect has in which a process can end."""
+
+
+@pytest.mark.parametrize("moment", range(MOMENTS))
+def test_what_was_found_out_by_a_process_that_died_ends_as_if_it_had_lived(
+    world: World, agent: Agent, moment: int
+) -> None:
+    done, never = agent.set(ANNA, "phone", "B"), agent.tell("x")
+    made = agent.create(thing("new"), {"phone": "1"})
+    charge, held = agent.charge("c1"), agent.tell("y")
+    logged = {effect.id: effect for effect in (done, made, charge)}
+    doubt = {"state": CallState.IN_DOUBT, "standing": Standing.IN_DOUBT}
+    agent.change(done, **doubt)
+    # Its inverse would be a call that nothing could be read of: it is not to be made.
+    agent.change(
+        never, **doubt, class_=EffectClass.COMPENSABLE, inverse=(Call("tell", {"to": []}),)
+    )
+    agent.change(made, **doubt, inverse=None)
+    agent.change(charge, **doubt, inverse=None)
+    intent = {"state": CallState.INTENT, "standing": Standing.IN_DOUBT}
+    agent.change(held, **intent, hold_until=2 * HOUR)
+
+    def settled(effect: Effect) -> Effect:
+        return logged.get(effect.id) or replace(effect, state=CallState.FAILED_CLEAN)
+
+    crashes = frozenset(range(moment, 40, MOMENTS))
+    store = undo(world, agent, settled=settled, crash_at=crashes)
+    assert ended(store, done, never, made, charge, held) == [
+        S.REVERTED,
+        S.REVERTED,
+        S.REVERTED,
+        S.NEEDS_YOU,
+        S.CANCELLED,
+    ]
+    assert store.compensations[never.id].reason is Reason.NEVER_HAPPENED
+    assert sorted(call for call, _ in world.calls) == ["delete", "set"]
+    assert not world.differing(store.members - {charge.id})
+
+
+def test_what_takes_a_tool_that_is_another_by_now_is_a_persons_and_half_of_it_stays_half(
+    world: World, agent: Agent
+) -> None:
+    world.things[BERT] = {("phone",): "A"}
+    whole, half = agent.set(ANNA, "phone", "B"), agent.remake(BERT, {"phone": "B"})
+    agent.change(half, narrow=False)
+    store = planned(agent)
+    runner = Runner(world, store)
+    run = store.load()
+    while not isinstance(action := run.next(HOUR, lease_until=FAR), Send):
+        run.feed(runner.perform(action), HOUR)
+    store.commit(run.take())
+    run.feed(runner.perform(action), HOUR)  # the first of two calls
+    store.commit(run.take())
+    barred = dict.fromkeys(store.members, "`desk.set` has changed since")
+    run = barred_run(store, barred)
+    while not isinstance(action := run.next(HOUR, lease_until=FAR), Finish):
+        run.feed(runner.perform(action), HOUR)
+    store.commit(run.take())
+    assert ended(store, half, whole) == [S.PARTLY, S.NOT_STARTED]
+    assert len(world.calls) == 1
+
+
+def test_what_takes_a_tool_that_is_another_by_now_is_not_begun(world: World, agent: Agent) -> None:
+    effect, other = agent.set(ANNA, "phone", "B"), agent.set(BERT, "phone", "B")
+    store = planned(agent)
+    run = barred_run(store, {effect.id: "`desk.set` has changed since"})
+    runner = Runner(world, store)
+    while not isinstance(action := run.next(HOUR, lease_until=FAR), Finish):
+        run.feed(runner.perform(action), HOUR)
+    store.commit(run.take())
+    assert ended(store, effect, other) == [S.NEEDS_YOU, S.REVERTED]
+    assert store.compensations[effect.id].reason is Reason.TOOL_CHANGED
+    assert store.residues[effect.id].detail == "`desk.set` has changed since"
+    assert [claim.path for claim in store.residues[effect.id].claims] == [("phone",)]
+    assert len(world.calls) == 1
+
+
+def barred_run(store: Store, barred: Mapping[str, str]) -> Run:
+    """The run as a process finds it whose tools are others."""
+    members = store.effects()
+    return Run(
+        store.run,
+        [members[id_] for id_ in store.members],
+        store.compensations.values(),
+        store.calls.values(),
+        limits=store.limits,
+        ledger=store.ledger,
+        barred=barred,
+    )
 
 
 @pytest.mark.parametrize(

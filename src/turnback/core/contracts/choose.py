@@ -21,6 +21,7 @@ from turnback.core.contracts.model import (
     Condition,
     Contract,
     InverseCall,
+    Key,
     Settles,
     Template,
 )
@@ -371,8 +372,21 @@ def _call(part: InverseCall, at: Document) -> list[Call]:
                 raise Unresolved(f"Whether `{part.call}` is to be left out is not known")
             if skipped:
                 continue
-        found.append(Call(part.call, _object(part.args, each), if_match=dict(part.if_match)))
+        call = Call(part.call, _object(part.args, each), if_match=dict(part.if_match))
+        found.append(_keyed(call, part.key))
     return found
+
+
+def _keyed(call: Call, key: Key | None) -> Call:
+    if key is None:
+        return call
+    place = key.model_dump(mode="json", exclude_unset=True)
+    return replace(call, key_ms=round(key.honoured * 1000), key=place)
+
+
+def key_of(call: Call) -> Key | None:
+    """Where a call's idempotency key goes; None where its tool takes none."""
+    return None if call.key is None else Key.model_validate(dict(call.key))
 
 
 def _object(given: Template, at: Document) -> Mapping[str, Json]:
@@ -388,7 +402,8 @@ def cancel_call(decision: Decision, contract: Contract, args: Args, result: Json
         return None
     at = document(contract, args, None, result)
     confirmed = decision.cancel.confirmed.model_dump(mode="json", exclude_unset=True)
-    return Call(decision.cancel.call, _object(decision.cancel.args, at), confirmed=confirmed)
+    call = Call(decision.cancel.call, _object(decision.cancel.args, at), confirmed=confirmed)
+    return _keyed(call, decision.cancel.key)
 
 
 def is_confirmed(call: Call, answer: Json) -> bool:

@@ -7,6 +7,7 @@ its server stand in it too, so that it can be read, hashed and stored by itself.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -172,12 +173,28 @@ class Resource(Part):
         return self.compare
 
 
+class Key(Part):
+    """Where the idempotency key goes, and for how long the vendor honours it, in seconds."""
+
+    arg: Name | None = None
+    meta: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    header: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    honoured: Seconds
+
+    @model_validator(mode="after")
+    def _goes_somewhere(self) -> Key:
+        if sum(place is not None for place in (self.arg, self.meta, self.header)) != 1:
+            raise ValueError("a key goes to one place: `arg`, `meta` or `header`")
+        return self
+
+
 class InverseCall(Part):
     """A call of the same server, with arguments from what was observed and from the result.
 
     `for_each`: once for each value, which is `item`. `skip`: left out where this holds.
     `if_match`: arguments from the answer of the last read before it is sent, so that the vendor
-    itself refuses it when the thing has changed since.
+    itself refuses it when the thing has changed since. `key`: where its idempotency key goes;
+    without it, where the called tool's own contract says.
     """
 
     call: ToolName
@@ -185,6 +202,7 @@ class InverseCall(Part):
     for_each: Template = None
     skip: Condition | None = None
     if_match: Named = {}
+    key: Key | None = None
 
 
 class CancelCall(Part):
@@ -192,12 +210,23 @@ class CancelCall(Part):
 
     `until`: seconds after the call, or where the result says when (ms or s since the epoch, or
     ISO 8601). `confirmed`: what of the cancelling call's `result` proves that it was in time.
+    `key`: as in an inverse.
     """
 
     call: ToolName
     args: Annotated[Template, Field(default={})]
     until: Seconds | Template
     confirmed: Condition
+    key: Key | None = None
+
+
+KeyedCall = TypeVar("KeyedCall", InverseCall, CancelCall)
+
+
+def _keyed(call: KeyedCall, keys: Mapping[str, Key]) -> KeyedCall:
+    if call.key is not None or call.call not in keys:
+        return call
+    return call.model_copy(update={"key": keys[call.call]})
 
 
 class Settles(Part):
@@ -244,6 +273,16 @@ class Case(Part):
     verify: Condition | None = None
     agentic: Agentic | None = None
 
+    def keyed(self, keys: Mapping[str, Key]) -> Case:
+        """The case, its calls with the keys of the tools that they call, unless it says others."""
+        parts: dict[str, Any] = {}
+        inverse = tuple(_keyed(call, keys) for call in self.inverse)
+        if inverse != self.inverse:
+            parts["inverse"] = inverse
+        if self.cancel is not None and (cancel := _keyed(self.cancel, keys)) != self.cancel:
+            parts["cancel"] = cancel
+        return self.model_copy(update=parts) if parts else self
+
 
 class Find(Part):
     """How a doubt is settled: a look-up of what the call would have made, by key or content.
@@ -258,21 +297,6 @@ class Find(Part):
     found: Template
     result: Template = None
     after: Annotated[float, Field(ge=0, le=MAX_SECONDS)] = 0
-
-
-class Key(Part):
-    """Where the idempotency key goes, and for how long the vendor honours it, in seconds."""
-
-    arg: Name | None = None
-    meta: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    header: Annotated[str, Field(min_length=1, max_length=200)] | None = None
-    honoured: Seconds
-
-    @model_validator(mode="after")
-    def _goes_somewhere(self) -> Key:
-        if sum(place is not None for place in (self.arg, self.meta, self.header)) != 1:
-            raise ValueError("a key goes to one place: `arg`, `meta` or `header`")
-        return self
 
 
 class Contract(Part):
@@ -303,6 +327,14 @@ class Contract(Part):
     notifies: Templates = ()
     names: Named = {}
     at_least: EffectClass = EffectClass.READ
+
+    def keyed(self, keys: Mapping[str, Key]) -> Contract:
+        """The contract, its inverses with the keys that their tools honour, by tool.
+
+        So it is hashed and stored: what was known of them when a call was made holds for its undo.
+        """
+        cases = tuple(case.keyed(keys) for case in self.cases)
+        return self if cases == self.cases else self.model_copy(update={"cases": cases})
 
 
 P = TypeVar("P", bound=Part)

@@ -130,9 +130,15 @@ def key_document(resource: Resource, key: ResourceKey) -> dict[str, Json]:
     return dict(zip(resource.key, key.key, strict=True))
 
 
+def read_tool(contract: Contract, kind: str) -> str | None:
+    """The tool that reads things of a kind; None where they cannot be read."""
+    resource = contract.resources.get(kind)  # a contract that was lost has none
+    return None if resource is None or resource.read is None else resource.read.call
+
+
 def read_call(contract: Contract, key: ResourceKey) -> Call | None:
     """The call that reads a resource; None where its kind cannot be read."""
-    resource = contract.resources.get(key.kind)  # a contract that was lost has none
+    resource = contract.resources.get(key.kind)
     if resource is None or resource.read is None:
         return None
     document = Document({"key": key_document(resource, key)})

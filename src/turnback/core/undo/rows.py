@@ -59,6 +59,7 @@ class Reason(StrEnum):
     IRREVERSIBLE = "irreversible"
     PURGED = "purged"
     TOO_LATE = "too_late"
+    TOOL_CHANGED = "tool_changed"
     DRIFT = "drift"
     RECREATED = "recreated"
     OCCUPIED = "occupied"

@@ -101,7 +101,8 @@ class Run:
     """One run, from its rows.
 
     `effects` are its members; `prior` are the calls of earlier runs for them, in order; `ledger`
-    has the entries of the resources that they touched, in order.
+    has the entries of the resources that they touched, in order. `barred` says why the tools that
+    would take an effect back may not be called: nothing more is sent of it.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class Run:
         limits: UndoLimits,
         prior: Iterable[CompensationCallRow] = (),
         ledger: Mapping[ResourceKey, Sequence[drift.LedgerEntry]] | None = None,
+        barred: Mapping[str, str] | None = None,
     ) -> None:
         self.row = row
         self.limits = limits
@@ -129,6 +131,7 @@ class Run:
             self._prior[key] = call
             self._attempts[key] = self._attempts.get(key, 0) + call.attempts
         self._known = {key: list(entries) for key, entries in (ledger or {}).items()}
+        self._barred = barred or {}
         self._ready: str | None = None  # the effect that was just checked, or read between calls
         self._changed: set[str] = set()
         self._changed_calls: set[tuple[str, int]] = set()
@@ -353,13 +356,19 @@ class Run:
 
     def _check(self, row: CompensationRow, now: int) -> Action | None:
         effect = self.effects[row.effect_id]
+        in_doubt = effect.state in (CallState.INTENT, CallState.IN_DOUBT)
+        if not in_doubt:
+            agreed = self._as_agreed(row, now)
+            if agreed is None:
+                return None
+            row = agreed
         if row.verb is Verb.CANCEL and effect.hold_until is not None:
             if effect.state is CallState.INTENT:
                 return TakeBackHeld(effect.id)
             if not effect.cancel:
                 self._end(row, CompensationState.NEEDS_YOU, Reason.TOO_LATE)
                 return None
-        if effect.state in (CallState.INTENT, CallState.IN_DOUBT):
+        if in_doubt:
             return self._settle(row)
         if self._cover_counts(row):
             return self._read(row, Why.VERIFY, self._own(row).resources, now)
@@ -371,6 +380,8 @@ class Run:
             return self._read(row, Why.CHECK, resources, now)
         if not self.calls_of(row):
             self._without_calls(row)
+            return None
+        if self._is_barred(row):
             return None
         resources = self._whole(row).resources
         if self._ready == effect.id or not resources:
@@ -423,6 +434,8 @@ class Run:
         if n is None:
             self._write(row, state=CompensationState.VERIFYING)
             return None
+        if self._is_barred(row):
+            return None
         ended = row.verb is Verb.CANCEL and now >= (effect.cancel_until or 0)
         if ended and not self._sent(row):
             self._end(row, CompensationState.NEEDS_YOU, Reason.TOO_LATE)
@@ -454,6 +467,18 @@ class Run:
             row, state=CompensationState.INTENT, attempts=row.attempts + 1, wait_until=None
         )
         return Send(effect.id, n, intent.attempts, intent.key, call)
+
+    def _is_barred(self, row: CompensationRow) -> bool:
+        """Whether it ends here, since a tool that it takes is not the one that was meant."""
+        why = self._barred.get(row.effect_id)
+        if why is None:
+            return False
+        row = self._write(row, detail=why[:LONGEST_DETAIL])
+        if self._begun(row):
+            self._give_up(row, Reason.TOOL_CHANGED)
+        else:
+            self._end(row, CompensationState.NEEDS_YOU, Reason.TOOL_CHANGED)
+        return True
 
     def _no_more(self, row: CompensationRow, n: int, now: int) -> Reason | None:
         """Why a call may not be sent any more."""
@@ -855,16 +880,34 @@ class Run:
         effect = replace(effect, standing=STANDING_OF_CALL[effect.state])
         self.effects[effect.id] = effect
         self._settled.append(effect)
+        if effect.standing is not None:
+            self._standings.append((effect.id, effect.standing))
+        self._as_agreed(row, now)
+
+    def _as_agreed(self, row: CompensationRow, now: int) -> CompensationRow | None:
+        """The row, with what its effect has turned out to be since the run began; None: it ends.
+
+        It says so too where a process has settled a doubt and died before it went on. An effect
+        without a standing never happened: those that have none when a run begins are no members.
+        """
+        effect = self.effects[row.effect_id]
         if effect.standing is None:
-            self._end(row, CompensationState.REVERTED, Reason.NEVER_HAPPENED)
-            return
-        self._standings.append((effect.id, effect.standing))
+            held_back = row.verb is Verb.CANCEL and effect.hold_until is not None
+            if held_back:
+                self._end(row, CompensationState.CANCELLED)
+            else:
+                self._end(row, CompensationState.REVERTED, Reason.NEVER_HAPPENED)
+            return None
         verb = verb_of(effect, now=now)
+        if row.verb in (verb, Verb.CANCEL):
+            return row
+        if verb is Verb.REVERT:
+            return self._write(row, verb=verb)
         cover = row.covered_by and self.effects[row.covered_by]
-        if verb is Verb.REVERT or verb is row.verb or (cover and covers(cover, effect, now=now)):
-            self._write(row, verb=verb if verb is Verb.REVERT else row.verb)
-        else:
-            self._needs_you(row)
+        if cover and covers(cover, effect, now=now):
+            return row
+        self._needs_you(row)
+        return None
 
     # Ends
 

@@ -44,6 +44,10 @@ WORDS = Words(
             " von hier aus nicht wiederherstellen.",
             "Wer es gesehen hat, ist nicht mehr bekannt.",
         ),
+        "tool_changed": Sentence(
+            "Was `{tool}` am {since} getan hat, bleibt: {detail}.",
+            SEEN,
+        ),
         "too_late": Sentence(
             "`{tool}` vom {since} sollte abgebrochen werden; dafür war es zu spät.", SEEN
         ),
@@ -171,6 +175,7 @@ WORDS = Words(
         Reason.IRREVERSIBLE: "es gibt keinen Weg zurück",
         Reason.PURGED: "Verlauf gelöscht",
         Reason.TOO_LATE: "zu spät zum Abbrechen",
+        Reason.TOOL_CHANGED: "ein Werkzeug, das es braucht, ist nicht mehr das von damals",
         Reason.DRIFT: "von jemand anderem geändert",
         Reason.RECREATED: "von jemand anderem entfernt und neu angelegt",
         Reason.OCCUPIED: "es liegt etwas von anderen darin",

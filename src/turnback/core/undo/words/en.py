@@ -37,6 +37,10 @@ WORDS = Words(
             " from here.",
             "Who has seen it is not known any more.",
         ),
+        "tool_changed": Sentence(
+            "What `{tool}` did on {since} stays: {detail}.",
+            SEEN,
+        ),
         "too_late": Sentence(
             "`{tool}` of {since} was to be cancelled, and it was too late for that.", SEEN
         ),
@@ -142,6 +146,7 @@ WORDS = Words(
         Reason.IRREVERSIBLE: "there is no way back",
         Reason.PURGED: "history purged",
         Reason.TOO_LATE: "too late to cancel",
+        Reason.TOOL_CHANGED: "a tool that it takes is not what it was",
         Reason.DRIFT: "changed by somebody else",
         Reason.RECREATED: "removed and made again by somebody else",
         Reason.OCCUPIED: "others' things are in it",
