@@ -130,6 +130,17 @@ async def test_a_cursor_of_something_else_is_refused(server: Server) -> None:
     problem(steps, 404, "unknown_step")
 
 
+async def test_a_whole_number_may_be_written_with_a_point(standing: Server) -> None:
+    session = await standing.session()
+    done = await turn(standing, session, "hello")
+    page = await query(standing, session, limit=2.0, min_revision=0.0)
+    assert page.status_code == 200, page.text
+    asked = {"turn_ids": [done["turnId"]], "calls": 3.0}
+    plan = await standing.http.post(f"/sessions/{session}/undo-plan", json=asked)
+    assert plan.status_code == 201, plan.text
+    assert plan.json()["budget"]["calls"] == 3
+
+
 @pytest.mark.parametrize(
     "body",
     [

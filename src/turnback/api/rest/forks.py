@@ -15,6 +15,7 @@ from turnback.api.rest.answer import CREATED, PROBLEMS, json_answer
 from turnback.api.rest.cursors import CURSOR, cursor_of, place_of
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (
+    WHOLE,
     Body,
     actor_of,
     body_of,
@@ -68,7 +69,7 @@ class ForkSession(Body):
     draft: Annotated[str, Field(min_length=1, pattern=r"^[^\x00]+$")] | None = None
     name: Name | None = None
     description: Annotated[str, Field(max_length=2_000, pattern=r"^[^\x00]*$")] | None = None
-    inherited_turn_count: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    inherited_turn_count: Annotated[int, Field(ge=0, le=2**31 - 1), WHOLE] | None = None
 
 
 class BoundaryAnswer(BaseModel):
@@ -116,9 +117,7 @@ class LineageQuery(Body):
 
     session_id: str
     cursor: Annotated[str, Field(json_schema_extra={"pattern": CURSOR.pattern})] | None = None
-    limit: (
-        Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("page_limit"))] | None
-    ) = None
+    limit: Annotated[int, Field(ge=1, json_schema_extra=setting("page_limit")), WHOLE] | None = None
 
 
 class RelativeBody(BaseModel):

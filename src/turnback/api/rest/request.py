@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import Annotated, Any, Literal
 
 from fastapi import Request
-from pydantic import BaseModel, ConfigDict, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, WithJsonSchema
 
 from turnback.api.auth import PRINCIPAL, Callers
 from turnback.api.faults import first_fault
@@ -24,6 +24,14 @@ from turnback.settings import Settings
 
 WorkflowDocument = Annotated[dict[str, Any], WithJsonSchema(dict(SCHEMA))]
 """A workflow as it comes; `load` says whether it is one."""
+
+
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
+"""For a whole number, which JSON may write as `2.0`: JSON Schema calls that an integer."""
 
 
 class Body(BaseModel):

@@ -6,17 +6,17 @@ from typing import Annotated, cast
 
 from pydantic import BaseModel, Field
 
-from turnback.api.rest.request import Body, setting
+from turnback.api.rest.request import WHOLE, Body, setting
 from turnback.core.run_settings import RunSettingsChange
 from turnback.settings import CanvasTool, Positive, Seconds
 
 SHORTEST = 0.001
 """Seconds: less is no time that a clock keeps, and might be none at all once it is in minutes."""
 
-Steps = Annotated[Positive, Field(json_schema_extra=setting("max_steps"))]
+Steps = Annotated[Positive, Field(json_schema_extra=setting("max_steps")), WHOLE]
 RunTime = Annotated[Seconds, Field(ge=SHORTEST, json_schema_extra=setting("run_timeout"))]
 ToolTime = Annotated[Seconds, Field(ge=SHORTEST, json_schema_extra=setting("tool_timeout"))]
-ToolOutput = Annotated[Positive, Field(json_schema_extra=setting("max_tool_output"))]
+ToolOutput = Annotated[Positive, Field(json_schema_extra=setting("max_tool_output")), WHOLE]
 
 
 class RunSettingsBody(BaseModel):

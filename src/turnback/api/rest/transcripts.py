@@ -19,6 +19,7 @@ from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.conditions import CONDITIONAL, IF_NONE_MATCH, is_known
 from turnback.api.rest.records import RecordBody
 from turnback.api.rest.request import (
+    WHOLE,
     Body,
     body_of,
     page_size,
@@ -43,7 +44,7 @@ LOOK_AGAIN = 0.05
 
 HIGHEST = 2**31 - 1
 
-Limit = Annotated[int, Field(ge=1, strict=True, json_schema_extra=setting("transcript_limit"))]
+Limit = Annotated[int, Field(ge=1, json_schema_extra=setting("transcript_limit")), WHOLE]
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -57,7 +58,7 @@ class TranscriptQuery(Body):
     session_id: str
     cursor: Annotated[str, Field(max_length=400)] | None = None
     limit: Limit | None = None
-    min_revision: Annotated[int, Field(ge=0, le=2**53 - 1, strict=True)] | None = None
+    min_revision: Annotated[int, Field(ge=0, le=2**53 - 1), WHOLE] | None = None
 
 
 class TranscriptPage(BaseModel):

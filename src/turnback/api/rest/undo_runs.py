@@ -14,6 +14,7 @@ from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.reading import UtcOffset, calendar, language
 from turnback.api.rest.request import (
+    WHOLE,
     Body,
     actor_of,
     body_of,
@@ -83,7 +84,7 @@ class AskBody(Body):
     revert: RevertBody | None = None
     with_dependents: bool = False
     policy: Literal["stop", "independent"] = "stop"
-    calls: Annotated[int, Field(ge=0, le=100_000)] | None = None
+    calls: Annotated[int, Field(ge=0, le=100_000), WHOLE] | None = None
 
 
 class RunBody(Body):
