@@ -153,7 +153,7 @@ async def go_on(scene: Scene, ended: Ended) -> None:
             case Settle(effect_id):
                 event = Settled(run.effects[effect_id])
             case TakeBackHeld(effect_id):
-                event = HeldTaken(effect_id, in_time=False)
+                event = HeldTaken(run.effects[effect_id])
             case StandDown():
                 raise AssertionError("the lease is for ever")
             case _:

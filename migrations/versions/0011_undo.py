@@ -79,7 +79,7 @@ create table effects (
         check (class in ('read', 'reversible', 'compensable', 'irreversible')),
     contract_case integer,
     state text not null check (state in
-        ('intent', 'done', 'done_unchanged', 'failed_clean', 'failed_dirty', 'in_doubt')),
+        ('held', 'intent', 'done', 'done_unchanged', 'failed_clean', 'failed_dirty', 'in_doubt')),
     standing text check (standing in
         ('in_force', 'reverted', 'compensated', 'cancelled', 'in_doubt', 'partly')),
     args json not null,
@@ -96,15 +96,24 @@ create table effects (
     hold_until timestamptz,
     cancel_until timestamptz,
     settles_at timestamptz,
+    claimed_by uuid,
+    claimed_until timestamptz,
+    undo_id uuid,
+    restored_at timestamptz,
     purged_at timestamptz,
     primary key (root_id, id),
     constraint effects_number unique (root_id, session_id, number),
-    constraint effects_ended check ((ended_at is null) = (state = 'intent')),
+    constraint effects_ended check ((ended_at is null) = (state in ('held', 'intent'))),
+    constraint effects_held check (state <> 'held' or hold_until is not null),
+    constraint effects_claimed check ((claimed_by is null) = (claimed_until is null)),
     constraint effects_states check (num_nonnulls(states, secret, purged_at) = 1)
 );
 create index effects_by_step on effects (root_id, step_id);
 create index effects_doubtful on effects (root_id, session_id)
-    where state in ('intent', 'in_doubt');
+    where state in ('held', 'intent', 'in_doubt');
+create index effects_held on effects (hold_until) where state = 'held';
+create index effects_claimed on effects (claimed_until)
+    where state = 'intent' and claimed_by is not null;
 
 create table effect_calls (
     root_id uuid not null,

@@ -238,6 +238,8 @@ class Settings(BaseSettings):
     """How long a call may work on a thing before another may; more than four `tool_timeout`."""
     lock_patience: Seconds = 30.0
     """How long a call waits for another that works on the same thing."""
+    hold_patience: Seconds = 3_600.0
+    """How long after its hold a call is still sent that could not be sent before; then never."""
     tool_stop_grace: Seconds = 3.0
     """How long a stopped turn waits for the reply to a call that was sent."""
 

@@ -323,32 +323,6 @@ async def test_what_nobody_decides_in_time_is_not_made(
             assert w.calls("send_mail") == 0
 
 
-async def test_a_call_that_is_held_back_is_cancelled_by_a_stop(
-    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
-) -> None:
-    async with world(fresh_database, tmp_path, provider, approval="never", secret_key="k") as w:
-        args = {"to": w.mailbox, "pin": "4711"}
-        provider.will([call("python__send_later", args, id="h1")], [text("never said")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            await client.send("Prompt", content="later")
-
-            async def held() -> bool:
-                return bool(await w.logged(session))
-
-            await eventually(held)
-            [logged] = await w.logged(session)
-            assert logged.effect.state is CallState.INTENT
-            assert logged.effect.hold_until == logged.effect.at + 30_000
-            await client.send("Stop")
-            await over(client)
-            [logged] = await w.logged(session)
-            assert (logged.effect.state, logged.effect.standing) == (CallState.FAILED_CLEAN, None)
-            assert "Not sent" in results(client)[0]["output"]
-            assert w.calls("send_later") == 0
-
-
 async def test_secrets_are_shown_to_nobody_and_kept_by_their_key_alone(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:

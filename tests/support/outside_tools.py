@@ -15,6 +15,18 @@ from typing import Any
 from turnback.core.contracts.builder import args, before, key, now, result
 from turnback.tools.decorator import tool
 
+CONTACT = {
+    "contact": {
+        "key": ["id"],
+        "read": {
+            "call": "get_contact",
+            "args": {"id": key.id},
+            "error_is": {"absent": "no such contact"},
+        },
+        "state": {"phone": now.phone},
+    }
+}
+
 
 def arrived(path: str, name: str) -> None:
     with (Path(path).parent / "calls").open("a") as file:
@@ -44,17 +56,7 @@ def get_contact(id: str) -> dict[str, Any]:
 
 @tool(
     contract={
-        "resources": {
-            "contact": {
-                "key": ["id"],
-                "read": {
-                    "call": "get_contact",
-                    "args": {"id": key.id},
-                    "error_is": {"absent": "no such contact"},
-                },
-                "state": {"phone": now.phone},
-            }
-        },
+        "resources": CONTACT,
         "touches": [{"contact": {"id": args.id}}],
         "cases": [
             {
@@ -87,17 +89,7 @@ async def create_contact(id: str) -> dict[str, Any]:
 
 @tool(
     contract={
-        "resources": {
-            "contact": {
-                "key": ["id"],
-                "read": {
-                    "call": "get_contact",
-                    "args": {"id": key.id},
-                    "error_is": {"absent": "no such contact"},
-                },
-                "state": {"phone": now.phone},
-            }
-        },
+        "resources": CONTACT,
         "touches": [{"contact": {"id": args.id}}],
         "cases": [
             {
@@ -144,6 +136,51 @@ async def send_later(to: str, pin: str) -> dict[str, Any]:
     """Send a notice, after a while."""
     arrived(to, "send_later")
     return {"token": pin[::-1], "sent": True}
+
+
+@tool(contract={"cases": [{"class": "irreversible"}], "hold": 30})
+async def mail_later(to: str, text: str) -> dict[str, Any]:
+    """Send a mail, after a while."""
+    arrived(to, "mail_later")
+    return {"sent": True}
+
+
+@tool(contract={"cases": [{"class": "irreversible"}], "hold": 0.5})
+async def mail_soon(to: str, text: str) -> dict[str, Any]:
+    """Send a mail, in a moment."""
+    arrived(to, "mail_soon")
+
+    def act() -> None:
+        with Path(to).open("a") as mailbox:
+            mailbox.write(f"{text}\n")
+
+    await behaves(to, act)
+    return {"sent": True}
+
+
+@tool(
+    contract={
+        "resources": CONTACT,
+        "touches": [{"contact": {"id": args.id}}],
+        "hold": 0.5,
+        "cases": [
+            {
+                "class": "reversible",
+                "inverse": [
+                    {
+                        "call": "set_phone",
+                        "args": {"id": args.id, "phone": before.contact[0].phone},
+                    }
+                ],
+            }
+        ],
+    }
+)
+async def set_phone_soon(id: str, phone: str) -> dict[str, Any]:
+    """Change the phone number of a contact, in a moment."""
+    arrived(id, "set_phone_soon")
+    await behaves(id, lambda: Path(id).write_text(json.dumps({"phone": phone})))
+    return {"ok": True}
 
 
 @tool(

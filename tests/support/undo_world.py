@@ -25,6 +25,7 @@ from turnback.core.effects import (
     Json,
     LeafPath,
     ResourceKey,
+    Standing,
     Touch,
 )
 from turnback.core.undo.actions import (
@@ -548,7 +549,9 @@ class Runner:
     busy: int = 3
     before: Callable[[Action], None] = lambda _: None
     settled: Callable[[Effect], Effect] = lambda effect: effect
-    held: Callable[[str], bool] = lambda _: True
+    held: Callable[[Effect], Effect] = lambda effect: replace(
+        effect, state=CallState.FAILED_CLEAN, standing=Standing.CANCELLED
+    )
     confirms: bool | None = None
     passes: bool | None = None
     crash_at: frozenset[int] = frozenset()
@@ -606,10 +609,9 @@ class Runner:
                 self._log(effect)
                 return Settled(effect)
             case TakeBackHeld(effect_id):
-                in_time = self.held(effect_id)
-                if in_time:
-                    self._log(replace(self.store.effects()[effect_id], state=CLEAN))
-                return HeldTaken(effect_id, in_time)
+                effect = self.held(self.store.effects()[effect_id])
+                self.store.log(effect)
+                return HeldTaken(effect)
             case StandDown() | Wait() | Finish():
                 raise AssertionError(action)
 

@@ -12,6 +12,7 @@ import {
   type Branch,
   type DeltaEvent,
   type EffectStanding,
+  type EffectTold,
   type HeadCause,
   type PendingAction,
   type ServerFrame,
@@ -70,6 +71,8 @@ export interface SessionState {
   checks: ReadonlyMap<string, Undo>;
   /** Where effects stand that is not as the visible path has it. */
   outOfStep: ReadonlyMap<string, Standing>;
+  /** What was told of effects by itself: held back, sent, taken back, no longer in doubt. */
+  told: ReadonlyMap<string, EffectTold>;
   /** What a fork was made for, until a turn of its own is complete. */
   pending: PendingAction | null;
   eventSeq: number;
@@ -104,6 +107,7 @@ export const INITIAL: SessionState = {
   undos: new Map(),
   checks: new Map(),
   outOfStep: new Map(),
+  told: new Map(),
   pending: null,
   eventSeq: 0,
   streamEpoch: null,
@@ -141,6 +145,12 @@ export function reduce(state: SessionState, frame: ServerFrame | LocalAction): S
       if (eventSeq !== null && seen(state, eventSeq)) return state;
       return withUndo(eventSeq === null ? state : advance(state, eventSeq), frame);
     }
+    case "WsServerEffectEvent":
+      if (seen(state, frame.eventSeq)) return state;
+      return {
+        ...advance(state, frame.eventSeq),
+        told: new Map(state.told).set(frame.effect.effectId, frame.effect),
+      };
     case "WsServerHeadChangeEvent": {
       if (seen(state, frame.eventSeq)) return state;
       return {
@@ -273,6 +283,7 @@ function fromSnapshot(state: SessionState, frame: SnapshotEvent): SessionState {
     undos: new Map(frame.undos.flatMap((undo) => (undo.undoId ? [[undo.undoId, undo]] : []))),
     checks: new Map(),
     outOfStep: standings(frame.effectsOutOfStep),
+    told: new Map((frame.held ?? []).map((effect) => [effect.effectId, effect])),
     pending: frame.pendingAction,
     eventSeq: frame.eventSeq,
     streamEpoch: frame.streamEpoch,

@@ -164,6 +164,18 @@ export type ChangedRunSettings = {
 
 export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientUndoCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
 
+/** What is known of an effect now. `stepId` is the id of its step. `held`: it is sent at `holdUntil` (ms), unless it is taken back before. `standing` is null where it turned out that nothing had happened. */
+export type EffectFrame = {
+  effectId: string;
+  messageId: string;
+  stepId: string;
+  toolCallId: string;
+  toolName: string;
+  state: "held" | "intent" | "done" | "done_unchanged" | "failed_clean" | "failed_dirty" | "in_doubt";
+  standing: "in_force" | "reverted" | "compensated" | "cancelled" | "in_doubt" | "partly" | null;
+  holdUntil: number | null;
+};
+
 /** Where an effect stands that is not as the visible path has it. On the path and no longer in force, or off it and still so. */
 export type EffectStandingFrame = {
   effectId: string;
@@ -253,7 +265,7 @@ export type RunSettingsFrame = {
   disabledTools: string[];
 };
 
-export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerApprovalEvent | WsServerHeadChangeEvent | WsServerUndoEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
+export type ServerFrame = WsServerSnapshotEvent | WsServerStepEvent | WsServerStatusEvent | WsServerApprovalEvent | WsServerHeadChangeEvent | WsServerUndoEvent | WsServerEffectEvent | WsServerErrorEvent | WsServerDeltaEvent | WsServerSessionEvent | WsServerAckEvent;
 
 /** What an undo has used of its budget: calls that change something, reads, tokens. */
 export type SpentFrame = {
@@ -457,6 +469,13 @@ export type WsServerDeltaEvent = {
   toolCall?: ToolDelta | null;
 };
 
+/** What is known of a call outside is another: held back, sent or taken back, or no longer in doubt. */
+export type WsServerEffectEvent = {
+  type: "WsServerEffectEvent";
+  effect: EffectFrame;
+  eventSeq: number;
+};
+
 /** A command that was not carried out, to its sender; `code` says why. */
 export type WsServerErrorEvent = {
   type: "WsServerErrorEvent";
@@ -516,6 +535,7 @@ export type WsServerSnapshotEvent = {
   pendingAction: PendingActionFrame | null;
   effectsOutOfStep: EffectStandingFrame[];
   undos: UndoFrame[];
+  held: EffectFrame[];
   waitingFor: ApprovalFrame[];
   reset?: boolean | null;
 };

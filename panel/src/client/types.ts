@@ -110,6 +110,8 @@ export type Undo = wire.UndoFrame;
 export type UndoItem = wire.UndoItemFrame;
 export type EffectClass = Approval["class"];
 export type EffectStanding = wire.EffectStandingFrame;
+/** What is known of an effect now; `held` is sent at `holdUntil`. */
+export type EffectTold = wire.EffectFrame;
 export type Standing = wire.EffectStandingFrame["standing"];
 export type Verb = UndoItem["verb"];
 
@@ -305,8 +307,10 @@ export interface RestEffect {
   tool_call_id: string;
   tool: string;
   class: EffectClass;
-  state: "intent" | "done" | "done_unchanged" | "failed_clean" | "failed_dirty" | "in_doubt";
+  state: EffectTold["state"];
   standing: Standing | null;
+  /** Until then it is held back and not sent. */
+  hold_until: number | null;
   /** What an undo could do with it now. */
   verb: Verb | null;
   what: string;
@@ -402,6 +406,7 @@ export interface RestMember {
   covered_by: string | null;
   in_doubt: boolean;
   asked: boolean;
+  hold_until: number | null;
 }
 
 export interface RestPlan {

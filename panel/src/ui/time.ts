@@ -3,6 +3,7 @@
 const RELATIVE = new Intl.RelativeTimeFormat(undefined, { numeric: "auto" });
 const DAY = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 const FULL = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const TO_SECOND = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });
 const CLOCK = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 
 /** How long ago, for times within a month; a date for older ones. */
@@ -14,6 +15,11 @@ export function ago(time: Date, now: Date): string {
   if (age < 86_400) return RELATIVE.format(Math.round(seconds / 3_600), "hour");
   if (age < 30 * 86_400) return RELATIVE.format(Math.round(seconds / 86_400), "day");
   return DAY.format(time);
+}
+
+/** The time of day, to the second. */
+export function toSecond(milliseconds: number): string {
+  return TO_SECOND.format(milliseconds);
 }
 
 export function clock(milliseconds: number): string {

@@ -27,6 +27,7 @@ from turnback.sessions.broadcast import Availability, Closed, Delta, Message, Re
 from turnback.sessions.commands import Done
 from turnback.store.outbox import (
     ApprovalTold,
+    EffectTold,
     HeadChanged,
     OutOfStep,
     SessionChanged,
@@ -105,6 +106,9 @@ def _told(told: Told, *, v1: bool) -> dict[str, Any] | None:
                 | _only(v1, cause=cause, by=by, effectsOutOfStep=out_of_step(effects))
                 | plus
             )
+        case EffectTold():
+            frame = {"type": "WsServerEffectEvent", "effect": effect(told.notice)} | plus
+            return frame if v1 else None
         case UndoTold(progress):
             return {"type": "WsServerUndoEvent"} | undo(progress) | plus if v1 else None
         case SessionChanged(change, name, archived, model, settings, visibility, pending, key):
@@ -146,6 +150,20 @@ def _delta(delta: Delta) -> dict[str, Any]:
 def out_of_step(effects: Iterable[OutOfStep]) -> list[dict[str, Any]]:
     """Effects that are not as the path to HEAD has them, as frames have them."""
     return [{"effectId": one.effect_id, "standing": one.standing} for one in effects]
+
+
+def effect(told: EffectTold) -> dict[str, Any]:
+    """What is known of an effect now, as frames have it."""
+    return {
+        "effectId": told.effect_id,
+        "messageId": told.turn_id,
+        "stepId": told.step_id,
+        "toolCallId": told.tool_call_id,
+        "toolName": told.tool,
+        "state": told.state,
+        "standing": told.standing,
+        "holdUntil": told.hold_until,
+    }
 
 
 def undo(progress: Progress) -> dict[str, Any]:
@@ -196,6 +214,7 @@ def snapshot(
     branches: list[dict[str, Any]],
     undos: Iterable[Progress] = (),
     effects: Iterable[OutOfStep] = (),
+    held: Iterable[EffectTold] = (),
     *,
     epoch: str,
     reset: bool,
@@ -203,7 +222,7 @@ def snapshot(
     """The first frame of a v1 socket: light steps, no contents but the one at HEAD.
 
     `branches` are the `partings` of the same instant as `view`; `undos` are under way, or have left
-    a residue that is open.
+    a residue that is open; `held` are the calls that are held back.
     """
     frame: dict[str, Any] = {
         "type": "WsServerSnapshotEvent",
@@ -226,6 +245,7 @@ def snapshot(
         "pendingAction": None if view.pending is None else _pending(view.pending),
         "effectsOutOfStep": out_of_step(effects),
         "undos": [undo(progress) for progress in undos],
+        "held": [effect(told) for told in held],
         "waitingFor": [_approval(approval) for approval in view.waiting_for],
     }
     if view.partial is not None:

@@ -485,6 +485,25 @@ class EffectStandingFrame(_Frame):
     standing: StandingFrame
 
 
+class EffectFrame(_Frame):
+    """What is known of an effect now. `stepId` is the id of its step.
+
+    `held`: it is sent at `holdUntil` (ms), unless it is taken back before. `standing` is null where
+    it turned out that nothing had happened.
+    """
+
+    effectId: str
+    messageId: str
+    stepId: str
+    toolCallId: str
+    toolName: str
+    state: Literal[
+        "held", "intent", "done", "done_unchanged", "failed_clean", "failed_dirty", "in_doubt"
+    ]
+    standing: StandingFrame | None
+    holdUntil: int | None
+
+
 class ResidueFrame(_Frame):
     """What is left of an effect: `template` names the sentence, which REST has. Times in ms."""
 
@@ -579,6 +598,7 @@ class WsServerSnapshotEvent(_Frame):
     pendingAction: PendingActionFrame | None
     effectsOutOfStep: list[EffectStandingFrame]
     undos: list[UndoFrame]
+    held: list[EffectFrame]
     waitingFor: list[ApprovalFrame]
     reset: bool | None = None
 
@@ -633,6 +653,16 @@ class WsServerUndoEvent(UndoFrame):
 
     type: Literal["WsServerUndoEvent"]
     eventSeq: int | None = None
+
+
+class WsServerEffectEvent(_Frame):
+    """What is known of a call outside is another: held back, sent or taken back, or no longer in
+    doubt.
+    """
+
+    type: Literal["WsServerEffectEvent"]
+    effect: EffectFrame
+    eventSeq: int
 
 
 class WsServerErrorEvent(_Frame):
@@ -709,6 +739,7 @@ ServerFrame = Annotated[
     | WsServerApprovalEvent
     | WsServerHeadChangeEvent
     | WsServerUndoEvent
+    | WsServerEffectEvent
     | WsServerErrorEvent
     | WsServerDeltaEvent
     | WsServerSessionEvent

@@ -44,6 +44,7 @@ from turnback.sessions.actor import Actor, View
 from turnback.sessions.broadcast import DRAINING, SIGNED_OUT, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
 from turnback.settings import Settings
+from turnback.store.outbox import EffectTold
 from turnback.store.rows import Record
 from turnback.telemetry import context, metrics
 
@@ -173,6 +174,7 @@ class _Connection:
         undos = await self._sessions.dao.undos.open(
             self._actor.key, limit=self._settings.snapshot_undos
         )
+        held = await self._sessions.dao.effects.held(self._actor.key)
         if 0 < len(records) < len(view.path):
             kept = len(records)
             view = replace(view, path=view.path[-kept:], older=view.path[-kept - 1].id)
@@ -183,6 +185,7 @@ class _Connection:
                 branches,
                 [undo.progress() for undo in undos],
                 await standing.now(self._actor.memory),
+                map(EffectTold.of, held),
                 epoch=self._sessions.epoch,
                 reset=asked is not None,
             )

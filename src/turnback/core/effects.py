@@ -42,8 +42,12 @@ _ORDER = {class_: at for at, class_ in enumerate(EffectClass)}
 
 
 class CallState(StrEnum):
-    """What is known of a call. `INTENT` never means that it did not happen."""
+    """What is known of a call. `INTENT` never means that it did not happen.
 
+    `HELD`: committed, and surely not sent yet.
+    """
+
+    HELD = "held"
     INTENT = "intent"
     DONE = "done"
     DONE_UNCHANGED = "done_unchanged"
@@ -64,6 +68,7 @@ class Standing(StrEnum):
 
 
 STANDING_OF_CALL: Mapping[CallState, Standing | None] = {
+    CallState.HELD: Standing.IN_FORCE,
     CallState.INTENT: Standing.IN_DOUBT,
     CallState.DONE: Standing.IN_FORCE,
     CallState.DONE_UNCHANGED: None,
@@ -71,7 +76,10 @@ STANDING_OF_CALL: Mapping[CallState, Standing | None] = {
     CallState.FAILED_DIRTY: Standing.PARTLY,
     CallState.IN_DOUBT: Standing.IN_DOUBT,
 }
-"""The standing that a call begins with; None: nothing stands, and nothing is to be undone."""
+"""The standing that a call begins with; None: nothing stands, and nothing is to be undone.
+
+What is held back will be sent unless somebody takes it back: it is in force.
+"""
 
 
 class Verb(StrEnum):

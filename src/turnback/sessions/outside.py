@@ -100,6 +100,10 @@ class OutsideTools:
         connection = self._catalog.connections.get(effect.connection)
         return connection, await self._contract(effect.contract)
 
+    def tool(self, connection: str, name: str) -> tuple[Connection, Tool] | None:
+        """A tool as it is now, switched off or not, and its connection; None: it is not there."""
+        return self._catalog.get(connection, name)
+
     def contract(self, connection: str, tool: str) -> Contract:
         """What a tool declares now; nothing where it is not there."""
         known = self._catalog.registry.get(connection, tool)

@@ -31,6 +31,7 @@ from turnback.core.values import counted
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, NOT_ALLOWED, RESTORED, SIGNED_OUT
 from turnback.sessions.commands import Asked, Expire
+from turnback.sessions.holding import HeldCalls
 from turnback.sessions.outside import OutsideTools
 from turnback.sessions.plans import now_ms
 from turnback.sessions.runner import Runner
@@ -74,6 +75,7 @@ class Sessions:
         self.outside = None if catalog is None else _outside(dao, settings, catalog)
         self._runner = Runner(settings, self.model, self.outside)
         self._undoer = None if self.outside is None else UndoCarrier(dao, settings, self.outside)
+        self._holding = None if self.outside is None else HeldCalls(dao, self.outside, settings)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}
         self._loading = 0
@@ -110,6 +112,8 @@ class Sessions:
             asyncio.create_task(self._look()),
             asyncio.create_task(self._warm_up()),
         ]
+        if self._holding is not None:
+            self._tickers.append(asyncio.create_task(self._holding.run()))
 
     async def model(self, name: str) -> ChatModel:
         """The model of this name, made and entered once.
@@ -220,6 +224,9 @@ class Sessions:
             await asyncio.wait(ends, timeout=max(self.settings.tool_stop_grace, left))
             for end in ends:
                 end.cancel()
+        if self._holding is not None:
+            left = deadline - asyncio.get_running_loop().time()
+            await self._holding.drain(max(0.0, left))
         for actor in self._actors.values():
             actor.shut(DRAINING)
 
@@ -230,6 +237,8 @@ class Sessions:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self._holding is not None:
+            await self._holding.close()
         await asyncio.gather(*(actor.close() for actor in self._actors.values()))
         self._actors.clear()
         for model in self._models.values():

@@ -12,7 +12,7 @@ from typing import assert_never
 
 from turnback.core import drift
 from turnback.core.contracts.states import Observation, Unreadable
-from turnback.core.effects import ResourceKey
+from turnback.core.effects import CallState, ResourceKey
 from turnback.core.undo.foresight import foreseen as verdict_of
 from turnback.core.undo.progress import Check, ItemTold, Phase, Progress
 from turnback.core.undo.rows import CompensationState
@@ -72,7 +72,10 @@ async def look(
                 max_bytes=settings.max_before,
             )
             seen.update(before.observed)
-        check = _check(verdict_of(effect.id, plan, effects, seen, ledger=ledger))
+        if effect.state is CallState.HELD:
+            check = Check.GO  # nothing of it is out there
+        else:
+            check = _check(verdict_of(effect.id, plan, effects, seen, ledger=ledger))
         item = replace(told.items[at], check=check)
         items = (*told.items[:at], item, *told.items[at + 1 :])
         told = replace(told, items=items, revision=told.revision + 1)

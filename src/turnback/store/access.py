@@ -14,7 +14,7 @@ from typing import Any
 import asyncpg
 
 from turnback.core.errors import NotAllowed, SessionNotFound, Unauthenticated
-from turnback.core.principal import ROLES, Principal, ProjectRight, ProjectRole, Right
+from turnback.core.principal import LOCAL, ROLES, Principal, ProjectRight, ProjectRole, Right
 from turnback.store.database import Database
 from turnback.store.rows import SessionKey
 
@@ -97,6 +97,19 @@ left join sessions s on s.root_id = $4::uuid and s.id = $5::uuid and s.deleted_a
 
 ROLE = f"with caller as ({caller()}) select role from caller"
 
+STILL_RUNS = f"""with caller as (
+    select t.principal as principal_id, s.project_id,
+        case when t.principal = $4::text and not exists (select from api_keys) then 'owner'
+            else r.role end as role
+    from turns t join sessions s on s.root_id = $1::uuid and s.id = $2::uuid
+    left join roles r on r.project_id = s.project_id and r.principal_id = t.principal
+    where t.root_id = $1::uuid and t.id = $3::uuid and (
+        t.principal = $4::text and not exists (select from api_keys)
+        or exists (select from api_keys k where k.principal_id = t.principal
+            and k.project_id = s.project_id and {LIVE})))
+select array['run'] <@ {rights("s", "c")} from sessions s, caller c
+where s.root_id = $1::uuid and s.id = $2::uuid and s.deleted_at is null"""
+
 EACH = f"""with caller as ({caller()})
 select s.id, {rights("s", "c")} as rights from unnest($4::uuid[], $5::uuid[]) a(root_id, id)
 join sessions s on s.root_id = a.root_id and s.id = a.id and s.deleted_at is null
@@ -162,6 +175,11 @@ class Access:
             raise NotAllowed(
                 f"You may not do this with the session: it needs the right `{right}`", right=right
             )
+
+    async def still_runs(self, key: SessionKey, turn_id: str) -> bool:
+        """Whether who began a turn may run its session now: what it left to be done may be done."""
+        args = (key.root_id, key.id, turn_id, LOCAL.id)
+        return bool(await self._db.run(lambda c: c.fetchval(STILL_RUNS, *args)))
 
     async def require_own_run(self, principal: Principal, source: SessionKey) -> None:
         """Raise `NotAllowed` where the principal may not run what it forks from `source`.

@@ -286,7 +286,7 @@ class Dao:
         self.identities = Identities(database, self.access, self.wakeups)
         self.attachments = Attachments(database, Files(attachments))
         self._sealer = sealer = Sealer(secret_key)
-        self.effects = Effects(database, sealer)
+        self.effects = Effects(database, sealer, self.wakeups, node_id=node_id)
         self.undos = Undos(database, self.effects, sealer, self.wakeups)
         self.undo_plans = UndoPlans(database)
         self.undo_runs = UndoRuns(database, self.undos, self.effects, sealer)

@@ -17,6 +17,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
+import asyncpg
 import orjson
 
 from turnback.core.drift import LedgerEntry
@@ -26,9 +27,13 @@ from turnback.failpoints import hit
 from turnback.store import ledger
 from turnback.store.database import Database
 from turnback.store.effect_rows import EFFECT, about, dumped, effect, states, time_of
+from turnback.store.ids import new_id
+from turnback.store.leases import is_running
 from turnback.store.locks import Held
+from turnback.store.outbox import EffectTold, to_row
 from turnback.store.rows import SessionKey
 from turnback.store.sealing import Sealer
+from turnback.store.wakeups import Wakeups
 
 _TYPES = {
     "root": "uuid",
@@ -47,6 +52,11 @@ _TYPES = {
     "kinds": "text[]",
     "keys": "text[]",
     "newest": "bigint",
+    "commit_id": "uuid",
+    "event_type": "text",
+    "event_data": "json",
+    "node": "uuid",
+    "claimed_for": "float8",
 }
 """The types of what a statement's guard and parts are given, by name."""
 
@@ -121,6 +131,19 @@ class Statement:
         return [values[name] for name in self.names]
 
 
+def _told(source: str) -> str:
+    """SQL: that the session's clients are told of what `source` has changed, which is one row."""
+    return f"""
+told as (
+    update sessions set revision = sessions.revision + 1, updated_at = clock_timestamp()
+    from {source} where sessions.root_id = %(root)s and sessions.id = %(session)s
+    returning sessions.revision),
+event as (
+    insert into session_events (root_id, session_id, event_seq, commit_id, type, data, created_at)
+    select %(root)s, %(session)s, told.revision, %(commit_id)s, %(event_type)s, %(event_data)s,
+        clock_timestamp() from told)"""
+
+
 _OWNED = """s as (
     select project_id from sessions where root_id = %(root)s and id = %(session)s
         and fence = %(at_fence)s and state <> 'AVAILABLE' and deleted_at is null for share)"""
@@ -147,12 +170,16 @@ _OF_SESSION = "e.session_id is not distinct from %(session)s"
 
 
 @cache
-def intend(*, locked: bool, knowing: bool) -> Statement:
+def intend(*, locked: bool, knowing: bool, telling: bool) -> Statement:
     """Commits an intent, if the run is owned, its step open, no like of it in doubt.
 
     `locked`: and if its locks are held, which are renewed. `knowing`: it also finds the ledger's
-    newest entries of some resources, a row for each; one row in any case.
+    newest entries of some resources, a row for each; one row in any case. `telling`: the session is
+    told, since the call is held back.
     """
+    owned, told = _OWNED, ""
+    if telling:
+        owned, told = _written_to(_OWNED), f",{_told('made')}"
     held, is_held = "", "true"
     if locked:
         held = """
@@ -168,7 +195,7 @@ held as (
         entries = ledger.newest("%(project)s", places, "%(newest)s")
         found = f"""select * from ({found}) g left join lateral ({entries}) l on true
 order by l.nth, l.n"""
-    return Statement.of(f"""with {_OWNED},{held}
+    return Statement.of(f"""with {owned},{held}
 doubtful as (
     select e.id from effects e where e.root_id = %(root)s and e.session_id = %(session)s
         and e.state in ('intent', 'in_doubt') and e.connection = %(connection)s
@@ -182,16 +209,17 @@ made as (
     from s, open_steps o
     where o.root_id = %(root)s and o.session_id = %(session)s and o.id = %(step_id)s
         and {is_held} and (%(over_doubt)s or not exists (select from doubtful))
-    returning number)
+    returning number){told}
 {found}""")
 
 
 @cache
-def end(*, fenced: bool, locked: bool, writing: bool, again: bool) -> Statement:
+def end(*, fenced: bool, locked: bool, writing: bool, again: bool, telling: bool) -> Statement:
     """Commits what came of a call, if the run is owned and it has not ended otherwise.
 
     `fenced`: by a run. `locked`: its locks are dropped. `writing`: the ledger gets entries.
-    `again`: it was found out by the effect's `n`th further call, which ends with it.
+    `again`: it was found out by the effect's `n`th further call, which ends with it. `telling`: the
+    session is told of it, for its step tells of it no more.
     """
     owned = " and fence = %(at_fence)s and state <> 'AVAILABLE'" if fenced else ""
     sets = [f"{name} = %({name})s" for name in _ENDS]
@@ -207,6 +235,8 @@ ended as (
     if locked:
         parts.append("""
 released as (delete from resource_locks using changed where holder = %(held_by)s)""")
+    if telling:
+        parts.append(_told("changed"))
     if writing:
         columns = (f"%({name})s" for name in _ENTRIES)
         written = ledger.insert("s.project_id", columns, "%(ended_at)s", "changed, s")
@@ -218,10 +248,68 @@ changed as (
     where e.root_id = %(root)s and e.id = %(effect_id)s
         and {_OF_SESSION} and e.state = any(%(was)s)
     returning e.id)"""
-    return Statement.of(f"""with s as (
+    found = f"""s as (
     select project_id from sessions where root_id = %(root)s and id = %(session)s{owned}
-        and deleted_at is null for share),{",".join([changed, *parts])}
+        and deleted_at is null for share)"""
+    found = _written_to(found) if telling else found
+    return Statement.of(f"""with {found},{",".join([changed, *parts])}
 select exists(select from changed) as changed, exists(select from s) as owned""")
+
+
+_CLAIM = (
+    "state", "standing", "about", "states", "secret", "class", "contract_case", "key_until", "at",
+)  # fmt: skip
+"""What is written of a call that was held back when it is about to be sent."""
+
+CLAIM = Statement.of(f"""with s as (
+    select id from sessions where root_id = %(root)s and id = %(session)s
+        and deleted_at is null for no key update),
+held as (
+    update resource_locks
+    set expires_at = clock_timestamp() + make_interval(secs => %(held_for)s)
+    where holder = %(held_by)s and expires_at > clock_timestamp() returning 1)
+update effects e set {", ".join(f"{name} = %({name})s" for name in _CLAIM)},
+    number = (select coalesce(max(number), 0) + 1 from effects
+        where root_id = %(root)s and session_id = %(session)s),
+    claimed_by = %(node)s,
+    claimed_until = clock_timestamp() + make_interval(secs => %(claimed_for)s)
+from s where e.root_id = %(root)s and e.id = %(effect_id)s
+    and {_OF_SESSION} and e.state = 'held'
+    and (select count(*) from held) = %(held_count)s
+    and not exists (select from effects o where o.root_id = %(root)s
+        and o.session_id = %(session)s and o.id <> e.id
+        and o.state in ('held', 'intent') and (
+            o.state = 'held' and (o.hold_until, o.number) < (e.hold_until, e.number)
+            or o.state = 'intent' and o.claimed_by is not null))
+    and not exists (select from undo_runs u where u.root_id = %(root)s
+        and u.session_id = %(session)s and u.ended_at is null)
+returning e.number""")
+"""Whoever gets a row of it sends the call, and nobody else: it is held back no more.
+
+One at a time of a session, in their order, and none while an undo is under way there: what that one
+has agreed to take back is not sent behind its back.
+"""
+
+CLAIMED = """select exists (select from effects e
+    join sessions s on s.root_id = e.root_id and s.id = e.session_id and s.deleted_at is null
+    where e.root_id = $1::uuid and e.id = $2::uuid and e.state = 'intent'
+        and e.claimed_by = $3::uuid and e.claimed_until > clock_timestamp())"""
+
+DUE = """select e.root_id, e.session_id, e.id from effects e
+join sessions s on s.root_id = e.root_id and s.id = e.session_id and s.deleted_at is null
+where e.state = 'held' and e.hold_until <= clock_timestamp()
+order by e.hold_until, e.number limit $1::bigint"""
+
+NEXT = "select extract(epoch from min(hold_until)) from effects where state = 'held'"
+
+ABANDONED = f"""select e.root_id, e.session_id, e.id from effects e
+join sessions s on s.root_id = e.root_id and s.id = e.session_id and s.deleted_at is null
+where e.state = 'intent' and e.claimed_by is not null and (
+    e.claimed_until < clock_timestamp() or e.claimed_by <> $2::uuid
+        and e.at < clock_timestamp() - make_interval(secs => $3::float8)
+        and not {is_running("e.claimed_by::text")})
+order by e.claimed_until limit $1::bigint"""
+"""Calls whose sender is gone, or has had more time than any call may take."""
 
 
 CONFIRM = Statement.of(f"""with {_OWNED}
@@ -255,6 +343,9 @@ STANDING = f"""select {_LOGGED} from effects where root_id = $1::uuid and sessio
 
 STANDS = """select id, session_id, turn_id, step_id, connection, tool, standing from effects
 where root_id = $1::uuid and standing is not null order by session_id, number"""
+
+HELD = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
+    and state = 'held' order by number"""
 
 OF_TURNS = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id <> $2::uuid
     and standing is not null and (turn_id = any($3::uuid[]) or id = any($3::uuid[])
@@ -339,9 +430,13 @@ class Intended:
 class Effects:
     """Writes and reads the log of one database."""
 
-    def __init__(self, database: Database, sealer: Sealer) -> None:
+    def __init__(
+        self, database: Database, sealer: Sealer, wakeups: Wakeups, *, node_id: str
+    ) -> None:
         self._db = database
         self._sealer = sealer
+        self._wakeups = wakeups
+        self._node_id = node_id
 
     @property
     def can_seal(self) -> bool:
@@ -392,13 +487,13 @@ class Effects:
     ) -> Intended:
         """Commit that a call is about to be sent. `key_until` is in ms.
 
-        The locks are renewed for `lock_expiry` seconds. The ledger of the project is asked for the
+        Of one that is `HELD` it is committed that it is held back, and the session is told. The
+        locks are renewed for `lock_expiry` seconds. The ledger of the project is asked for the
         `newest` entries of these resources, which nobody writes to while the locks are held. Raises
-        `InDoubt` where the same call of the
-        session was made before and nobody knows what it did, unless it is to be made `over_doubt`,
-        `FencedOff` where the run is not
-        this process's any more or its step is not open, `ResourceBusy` where a lock was lost,
-        `DatabaseUnavailable`; in all of these the call must not be sent.
+        `InDoubt` where the same call of the session was made before and nobody knows what it did,
+        unless it is to be made `over_doubt`, `FencedOff` where the run is not this process's any
+        more or its step is not open, `ResourceBusy` where a lock was lost, `DatabaseUnavailable`;
+        in all of these the call must not be sent.
         """
         values = self._states(effect, before, secret=secret) | {
             "root": key.root_id,
@@ -424,9 +519,10 @@ class Effects:
             "newest": newest,
         }
         values["places"], values["kinds"], values["keys"] = ledger.to_places(resources)
-        statement = intend(locked=held.count > 0, knowing=bool(resources))
-        async with self._db.connection(writes=True) as connection:
-            rows = await connection.fetch(statement.text, *statement.given(values))
+        telling = effect.state is CallState.HELD
+        values |= _event(effect) if telling else {}
+        statement = intend(locked=held.count > 0, knowing=bool(resources), telling=telling)
+        rows = await self._numbered(statement, values)
         row = rows[0]
         if row["number"] is None:
             if row["owned"] and row["doubtful"] is not None and not over_doubt:
@@ -434,8 +530,81 @@ class Effects:
             if row["owned"] and not row["held"]:
                 raise ResourceBusy("A lock of this call was lost before it was sent; try again")
             raise _fenced()
+        if telling:
+            await self._wakeups.changed([key.id])
         known = ledger.entries_of(resources, rows, self._sealer) if resources else {}
         return Intended(row["number"], known)
+
+    async def claim(
+        self,
+        key: SessionKey,
+        effect: Effect,
+        *,
+        held: Held,
+        lock_expiry: float,
+        key_until: int | None,
+        before: Json,
+        secret: bool,
+        expiry: float,
+    ) -> int | None:
+        """Commit that this process is about to send a call that was held back; its new number.
+
+        `effect` is as it is then; the claim is good for `expiry` seconds. None: it is not to be
+        sent now, or was taken back, or another process sends it.
+        """
+        values = self._states(effect, before, secret=secret) | {
+            "root": key.root_id,
+            "session": key.id,
+            "effect_id": effect.id,
+            "held_by": held.holder,
+            "held_count": held.count,
+            "held_for": lock_expiry,
+            "node": self._node_id,
+            "claimed_for": expiry,
+            "key_until": time_of(key_until),
+            "at": time_of(effect.at),
+        }
+        rows = await self._numbered(CLAIM, values)
+        return int(rows[0]["number"]) if rows else None
+
+    async def is_claimed(self, key: SessionKey, effect_id: str) -> bool:
+        """Whether this process is still the one to send a call that was held back."""
+        args = (key.root_id, effect_id, self._node_id)
+        return bool(await self._db.run(lambda c: c.fetchval(CLAIMED, *args)))
+
+    async def due(self, *, limit: int) -> list[tuple[SessionKey, str]]:
+        """Calls, of every session, that need not be held back any more, in their order."""
+        rows = await self._db.run(lambda c: c.fetch(DUE, limit))
+        return [(SessionKey(row["root_id"], row["session_id"]), row["id"]) for row in rows]
+
+    async def next_due(self) -> float | None:
+        """When the next call is to be sent that is held back, in seconds since the epoch."""
+        found = await self._db.run(lambda c: c.fetchval(NEXT))
+        return None if found is None else float(found)
+
+    async def abandoned(self, *, limit: int, grace: float) -> list[tuple[SessionKey, str]]:
+        """Calls that were held back and whose sender is gone, for `grace` seconds."""
+        args = (limit, self._node_id, grace)
+        rows = await self._db.run(lambda c: c.fetch(ABANDONED, *args))
+        return [(SessionKey(row["root_id"], row["session_id"]), row["id"]) for row in rows]
+
+    async def _numbered(
+        self, statement: Statement, values: Mapping[str, Any]
+    ) -> list[asyncpg.Record]:
+        """The rows of a statement that gives an effect the session's next number.
+
+        Beside a run's calls one that was held back may be given the same: then once more.
+        """
+        while True:
+            try:
+                async with self._db.connection(writes=True) as connection:
+                    rows: list[asyncpg.Record] = await connection.fetch(
+                        statement.text, *statement.given(values)
+                    )
+                    return rows
+            except asyncpg.UniqueViolationError as error:
+                if error.constraint_name != "effects_number":
+                    raise
 
     async def confirm(self, key: SessionKey, effect_id: str, *, fence: int) -> None:
         """Raise `FencedOff` unless the run is still this process's, and nobody has given it up."""
@@ -459,12 +628,14 @@ class Effects:
         n: int = 0,
         was: Sequence[CallState] = (CallState.INTENT, CallState.IN_DOUBT),
         secret: bool = False,
+        tells: bool = False,
     ) -> bool:
         """Commit what came of a call: the effect as it is now, and what it wrote to the ledger.
 
-        With it the locks are dropped. False where it had ended otherwise already. Without a
-        `fence` it is a doubt that is settled while no run is under way. `outcome` is that of the
-        effect's own call, or of the further one that is its `n`th. Raises `FencedOff`,
+        Where it `tells`, the session's clients are told of it. With it the locks are dropped. False
+        where it had ended otherwise already. Without a `fence` no run is under way: a doubt is
+        settled, or what was held back is sent or taken back. `outcome` is that
+        of the effect's own call, or of the further one that is its `n`th. Raises `FencedOff`,
         `DatabaseUnavailable`.
         """
         values = self._states(effect, before, secret=secret) | {
@@ -486,7 +657,9 @@ class Effects:
             locked=held is not None and held.count > 0,
             writing=bool(ledger_entries),
             again=n > 0,
+            telling=tells,
         )
+        values |= _event(effect) if tells else {}
         async with self._db.connection(writes=True) as connection:
             row = await connection.fetchrow(statement.text, *statement.given(values))
         assert row is not None
@@ -494,6 +667,8 @@ class Effects:
             raise _fenced()
         if row["changed"] and held is not None:
             held.is_dropped = True
+        if row["changed"] and tells:
+            await self._wakeups.changed([key.id])
         return bool(row["changed"])
 
     async def call_again(
@@ -529,6 +704,10 @@ class Effects:
     async def standing(self, key: SessionKey) -> list[Logged]:
         """A session's own effects that have a standing: all that an undo may be about."""
         return await self._logged(STANDING, key.root_id, key.id)
+
+    async def held(self, key: SessionKey) -> list[Effect]:
+        """A session's own calls that are held back, in order."""
+        return [logged.effect for logged in await self._logged(HELD, key.root_id, key.id)]
 
     async def stands(self, key: SessionKey) -> list[Stands]:
         """Where every effect of the family stands that has a standing."""
@@ -583,6 +762,18 @@ class Effects:
             "cancel_until": time_of(effect.cancel_until),
             "settles_at": time_of(effect.settles_at),
         }
+
+
+def _event(effect: Effect) -> dict[str, Any]:
+    """What a session is told of an effect."""
+    commit_id = new_id()
+    type_, data = to_row(EffectTold.of(effect), commit_id)
+    return {"commit_id": commit_id, "event_type": type_, "event_data": dumped(data)}
+
+
+def _written_to(part: str) -> str:
+    """SQL: the part that locks the session's row, which the statement is to update as well."""
+    return part.replace("for share", "for no key update")
 
 
 def _fenced() -> FencedOff:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, assert_never
 
 from turnback.core.approvals import Approval, ApprovalStatus
-from turnback.core.effects import EffectClass, Standing, Verb
+from turnback.core.effects import CallState, Effect, EffectClass, Standing, Verb
 from turnback.core.pending import PendingState
 from turnback.core.principal import Visibility
 from turnback.core.run_settings import RunSettingsChange
@@ -97,7 +97,37 @@ class UndoTold:
     progress: Progress
 
 
-Notice = Status | ApprovalTold | StepWritten | HeadChanged | SessionChanged | UndoTold
+@dataclass(frozen=True, slots=True)
+class EffectTold:
+    """What is known of an effect has changed outside its step: it is held back, was sent or taken
+    back, or a doubt about it was settled. `hold_until` is in ms, None unless it is held.
+    """
+
+    effect_id: str
+    turn_id: str
+    step_id: str
+    tool_call_id: str
+    tool: str
+    state: CallState
+    standing: Standing | None
+    hold_until: int | None = None
+
+    @classmethod
+    def of(cls, effect: Effect) -> EffectTold:
+        """What is told of an effect as it is now."""
+        return cls(
+            effect.id,
+            effect.turn_id,
+            effect.step_id,
+            effect.tool_call_id,
+            f"{effect.connection}.{effect.tool}",
+            effect.state,
+            effect.standing,
+            effect.hold_until if effect.state is CallState.HELD else None,
+        )
+
+
+Notice = EffectTold | Status | ApprovalTold | StepWritten | HeadChanged | SessionChanged | UndoTold
 
 
 def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
@@ -134,6 +164,8 @@ def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
             }
         case UndoTold(progress):
             return "undo", asdict(progress)
+        case EffectTold():
+            return "effect", asdict(notice)
         case _:
             assert_never(notice)
 
@@ -173,6 +205,13 @@ def from_row(type_: str, data: dict[str, Any], commit_id: str) -> Notice:
             )
         case "undo":
             return UndoTold(_progress(data))
+        case "effect":
+            standing = data["standing"]
+            members = data | {
+                "state": CallState(data["state"]),
+                "standing": None if standing is None else Standing(standing),
+            }
+            return EffectTold(**members)
         case _:
             raise ValueError(f"no notice is stored as `{type_}`")
 

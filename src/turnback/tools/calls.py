@@ -8,11 +8,11 @@ anybody is told. A call that only reads leaves nothing in the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import orjson
 import structlog
@@ -46,6 +46,8 @@ from turnback.tools.settle import REMEMBERED, Place, Settling, now_ms, settle
 
 log = structlog.get_logger()
 
+T = TypeVar("T")
+
 SCOPE = "="
 """Before the name of a scope of which one call at a time is made: no kind begins with it."""
 
@@ -55,6 +57,11 @@ a process may have been frozen in between."""
 
 NAMINGS = 3
 """How often the things a call touches may turn out to be others than those that were locked."""
+
+HELD = (
+    "Held back until {} UTC and not sent yet. It is sent then, without anybody asking again, unless"
+    " a person takes it back before."
+)
 
 UNKNOWN = "Outcome unknown: sent, no reply; check before repeating."
 
@@ -152,9 +159,9 @@ class Calls:
         """What a person has to decide before a call is made, which is not made. None: nothing."""
         try:
             check_arguments(tool, args)
-            making = _Making(self, connection, tool, args, place, tool_call_id, None, stop)
+            making = Making(self, connection, tool, args, place, tool_call_id, None, stop)
             return await making.question()
-        except (InvalidArguments, _Stopped):
+        except (InvalidArguments, Stopped):
             return None
 
     def only_reads(self, tool: Tool, args: Mapping[str, Json]) -> bool:
@@ -192,15 +199,13 @@ class Calls:
                 except InvalidArguments as error:
                     return Answered(f"{error.message}.", is_error=True)
                 proposed, args = args, edited
-        making = _Making(
-            self, connection, tool, args, place, tool_call_id, approval, stop, proposed
-        )
+        making = Making(self, connection, tool, args, place, tool_call_id, approval, stop, proposed)
         try:
             check_arguments(tool, args)
             answer = await making.run()
         except (InvalidArguments, ResourceBusy) as error:
             answer = Answered(f"{error.message}.", is_error=True)
-        except _Stopped:
+        except Stopped:
             answer = Answered("Not run: the turn was stopped.", is_error=True)
         if isinstance(answer, Answered) and approval is not None and approval.edited is not None:
             changed = orjson.dumps(approval.edited).decode()
@@ -209,12 +214,12 @@ class Calls:
         return answer
 
 
-class _Stopped(Exception):
+class Stopped(Exception):
     """The turn was stopped before the call was made."""
 
 
 @dataclass(slots=True)
-class _Making:
+class Making:
     """One call on its way."""
 
     calls: Calls
@@ -243,7 +248,7 @@ class _Making:
             touched = choose.touched(contract, name, self.args)
         except Unresolved:
             touched = ()
-        return self._question(self._decide(await self._look_first(touched)))
+        return self._question(self.decide(await self.look_first(touched)))
 
     async def run(self) -> Answered | Approval:
         """Make the call, or ask; where its like is in doubt, only once that is looked into."""
@@ -270,38 +275,54 @@ class _Making:
         return None
 
     async def _run(self, *, over_doubt: bool) -> Answered | Approval:
-        contract, name = self.tool.contract, self.tool.connection
         if self.calls.only_reads(self.tool, self.args):
             return await self._read()
+        if question := await self.question():
+            return question
+        effect_id = new_id()  # its locks are known by it, for who goes on if this process dies
+
+        async def logged(
+            before: Before, held: Held, things: tuple[ResourceKey, ...]
+        ) -> Answered | Approval:
+            return await self._logged(effect_id, before, held, things, over_doubt=over_doubt)
+
+        return await self.holding(effect_id, logged)
+
+    async def holding(
+        self,
+        effect_id: str,
+        act: Callable[[Before, Held, tuple[ResourceKey, ...]], Awaitable[T]],
+        *,
+        patience: float | None = None,
+    ) -> T:
+        """Act with the locks of all that the call touches, what was seen of it then, and its names.
+
+        `patience` is in seconds; `lock_patience` unless named. Raises `ResourceBusy`, `Stopped`.
+        """
+        contract, name = self.tool.contract, self.tool.connection
         try:
             touched = choose.touched(contract, name, self.args)
             scopes = choose.scopes(contract, self.args)
         except Unresolved:
             touched, scopes = (), ()
-        if question := await self.question():
-            return question
         held_names = {*touched, *(ResourceKey(name, SCOPE + scope, ()) for scope in scopes)}
-        effect_id = new_id()  # its locks are known by it, for who goes on if this process dies
         for _ in range(NAMINGS):
             async with self.calls.locks.hold(
                 self.place.project_id,
                 held_names,
                 expiry=self.limits.lock_expiry,
                 grace=self.limits.lease_expiry,
-                patience=self.limits.lock_patience,
+                patience=self.limits.lock_patience if patience is None else patience,
                 holder=effect_id,
             ) as held:
-                before = await self._look_first(touched)
+                before = await self.look_first(touched)
                 own = observing.own_names(before)
                 if own <= held_names:
-                    things = tuple(dict.fromkeys((*touched, *own)))
-                    return await self._logged(
-                        effect_id, before, held, things, over_doubt=over_doubt
-                    )
+                    return await act(before, held, tuple(dict.fromkeys((*touched, *own))))
                 held_names |= own
         raise ResourceBusy("What the call touches went by other names again and again")
 
-    def _decide(self, before: Before) -> Decision:
+    def decide(self, before: Before) -> Decision:
         return choose.decide(
             self.tool.contract,
             self.tool.connection,
@@ -336,10 +357,10 @@ class _Making:
 
     # -- looking, and reading
 
-    async def _look_first(self, resources: tuple[ResourceKey, ...]) -> Before:
-        """What the call touches, as it is before it. Raises `_Stopped`."""
+    async def look_first(self, resources: tuple[ResourceKey, ...]) -> Before:
+        """What the call touches, as it is before it. Raises `Stopped`."""
         if self.stop.is_set():
-            raise _Stopped
+            raise Stopped
         if not resources:
             return Before()
         looking = asyncio.ensure_future(self._observe(resources))
@@ -347,7 +368,7 @@ class _Making:
         try:
             await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if self.stop.is_set():
-                raise _Stopped
+                raise Stopped
             return looking.result()
         finally:
             stopping.cancel()
@@ -363,7 +384,7 @@ class _Making:
         )
 
     async def _read(self) -> Answered:
-        outcome, reply, reason = await self._send(None)
+        outcome, reply, reason = await self.send(None)
         if reply is None:
             return Answered(_error(outcome, reason), is_error=True)
         return Answered(self._told(reply), is_error=self._says_error(reply))
@@ -379,7 +400,7 @@ class _Making:
         *,
         over_doubt: bool,
     ) -> Answered | Approval:
-        decision = self._decide(before)
+        decision = self.decide(before)
         if question := self._question(decision):
             return question
         if decision.class_ is EffectClass.READ:
@@ -403,14 +424,11 @@ class _Making:
             at=now_ms(),
         )
         if contract.hold is not None:
-            effect = replace(effect, hold_until=effect.at + round(contract.hold * 1000))
-        effect = ending.intended(effect, contract, before, decision)
-        kept: Json = observing.to_json(before)
-        secret, can_seal = secrets.has_secrets(contract), self.calls.effects.can_seal
-        if secret and not can_seal:
-            effect, kept = ending.without_states(effect), None
-        key = f"f:{effect.id}"
-        honoured = None if contract.key is None else round(contract.key.honoured * 1000)
+            until = effect.at + round(contract.hold * 1000)
+            effect = replace(
+                effect, state=CallState.HELD, standing=Standing.IN_FORCE, hold_until=until
+            )
+        effect, kept = self.intended(effect, before, decision)
         assert self.place.fence is not None, "calls are made within runs"
         hit("call.intend")
         began = asyncio.get_running_loop().time()
@@ -419,12 +437,12 @@ class _Making:
             effect,
             fence=self.place.fence,
             held=held,
-            lock_expiry=self.limits.lock_expiry + (contract.hold or 0),
-            call_key=key,
-            key_until=None if honoured is None else effect.at + honoured,
+            lock_expiry=self.limits.lock_expiry,
+            call_key=key_of(effect),
+            key_until=self.key_until(effect),
             before=kept,
             proposed=self.proposed,
-            secret=secret and can_seal,
+            secret=self.seals,
             over_doubt=over_doubt,
             project_id=self.place.project_id,
             resources=things,
@@ -432,13 +450,56 @@ class _Making:
         )
         effect = replace(effect, number=intended.number)
         hit("call.intended")
-        if await self._may_send(effect, began):
-            outcome, reply, reason = await self._send(key)
-        else:
-            outcome, reply, reason = CallOutcome.NOT_SENT, None, "the turn was stopped before"
+        if effect.state is CallState.HELD:
+            return told_of(effect, self.limits.max_tool_output, contract)
+        if asyncio.get_running_loop().time() - began > MAY_HAVE_LOST_ITS_RUN:
+            await self.calls.effects.confirm(self.place.key, effect.id, fence=self.place.fence)
+        outcome, reply, reason = await self.send(key_of(effect))
         hit("call.replied")
-        ended = await self._ended(effect, before, outcome, reply, reason, intended.known)
-        if secret and not can_seal:
+        ended = await self.end(effect, before, kept, outcome, reply, reason, intended.known, held)
+        hit("call.done")
+        return self._answer(ended, reply, outcome, reason)
+
+    @property
+    def seals(self) -> bool:
+        """Whether the states of the call are stored sealed."""
+        return secrets.has_secrets(self.tool.contract) and self.calls.effects.can_seal
+
+    @property
+    def _forgets(self) -> bool:
+        """Whether nothing of its states is stored, for want of a key to seal them with."""
+        return secrets.has_secrets(self.tool.contract) and not self.calls.effects.can_seal
+
+    def key_until(self, effect: Effect) -> int | None:
+        """Until when, in ms, the tool honours the effect's idempotency key; None: it takes none."""
+        key = self.tool.contract.key
+        return None if key is None else effect.at + round(key.honoured * 1000)
+
+    def intended(self, effect: Effect, before: Before, decision: Decision) -> tuple[Effect, Json]:
+        """The effect as it is committed before its call is sent, and what was there before."""
+        effect = ending.intended(effect, self.tool.contract, before, decision)
+        if self._forgets:
+            return ending.without_states(effect), None
+        return effect, observing.to_json(before)
+
+    async def end(
+        self,
+        effect: Effect,
+        before: Before,
+        kept: Json,
+        outcome: CallOutcome,
+        reply: Reply | None,
+        reason: str,
+        known: ending.Known,
+        held: Held,
+    ) -> Effect:
+        """Look again, and commit what the call has come to; the effect as it is then.
+
+        The session's clients are told of one that was held back. Raises `FencedOff`,
+        `DatabaseUnavailable`.
+        """
+        ended = await self._ended(effect, before, outcome, reply, reason, known)
+        if self._forgets:
             ended = Ended(ending.without_states(ended.effect))
         is_known = ended.effect.state in (CallState.DONE, CallState.DONE_UNCHANGED)
         await self._patiently(
@@ -451,32 +512,13 @@ class _Making:
                 before=None if is_known else kept,
                 ledger_entries=ended.entries,
                 at=datetime.now(UTC),
-                secret=secret and can_seal,
+                secret=self.seals,
+                tells=effect.hold_until is not None,
             )
         )
-        hit("call.done")
-        return self._answer(ended.effect, reply, outcome, reason)
+        return ended.effect
 
-    async def _may_send(self, effect: Effect, began: float) -> bool:
-        """Wait until the call need not be held back any more. False: it was stopped till then.
-
-        Raises `FencedOff` where so much time has gone by that another process may have the run.
-        """
-        loop = asyncio.get_running_loop()
-        if effect.hold_until is not None:
-            left = max(0.0, (effect.hold_until - now_ms()) / 1000)
-            try:
-                await asyncio.wait_for(self.stop.wait(), timeout=left)
-            except TimeoutError:
-                pass
-            else:
-                return False
-        if loop.time() - began > MAY_HAVE_LOST_ITS_RUN:
-            assert self.place.fence is not None
-            await self.calls.effects.confirm(self.place.key, effect.id, fence=self.place.fence)
-        return True
-
-    async def _send(self, key: str | None) -> tuple[CallOutcome, Reply | None, str]:
+    async def send(self, key: str | None) -> tuple[CallOutcome, Reply | None, str]:
         """Send the call, and wait for its reply: no longer than may be, nor after a stop."""
         where = self.tool.contract.key
         sending = asyncio.ensure_future(
@@ -590,6 +632,11 @@ class _Making:
         return Answered(_error(outcome, reason), is_error=True, effect_id=effect.id)
 
 
+def key_of(effect: Effect) -> str:
+    """The idempotency key of an effect's forward call (undo.md 2)."""
+    return f"f:{effect.id}"
+
+
 def said(result: Json) -> str:
     """A result as it was said: the text that it was, or JSON."""
     if isinstance(result, dict) and result.keys() == {"text"} and isinstance(result["text"], str):
@@ -606,6 +653,9 @@ def told_of(effect: Effect, most: int, contract: Contract | None) -> Answered:
     if effect.result is not None and contract is not None:
         output = _without_secrets(contract, effect.args, effect.result)
     match effect.state:
+        case CallState.HELD:
+            until = datetime.fromtimestamp((effect.hold_until or 0) / 1000, UTC)
+            return Answered(HELD.format(f"{until:%Y-%m-%d %H:%M:%S}"), effect_id=effect.id)
         case CallState.INTENT | CallState.IN_DOUBT:
             return Answered(output or UNKNOWN, is_error=True, effect_id=effect.id)
         case CallState.DONE | CallState.DONE_UNCHANGED:

@@ -24,6 +24,7 @@ from turnback.core.effects import (
     EffectClass,
     Json,
     ResourceKey,
+    Standing,
     Touch,
     worst,
 )
@@ -142,6 +143,8 @@ def failed(
     else:
         state = CallState.IN_DOUBT
     ended = replace(effect, state=state, standing=STANDING_OF_CALL[state], result=result)
+    if state is CallState.FAILED_CLEAN:
+        return Ended(not_applied(ended))
     if state is not CallState.FAILED_DIRTY:
         return Ended(ended)
     class_, inverse = effect.class_, effect.inverse
@@ -153,9 +156,16 @@ def failed(
 
 def not_sent(effect: Effect, reason: str) -> Ended:
     """A call that never left."""
-    return Ended(
-        replace(effect, state=CallState.FAILED_CLEAN, standing=None, result={"text": reason})
-    )
+    return Ended(replace(not_applied(effect), result={"text": reason}))
+
+
+def not_applied(effect: Effect) -> Effect:
+    """An effect of which it is known that it did not come about.
+
+    One that was held back had been in force until then: it is cancelled, and not just never made.
+    """
+    standing = None if effect.hold_until is None else Standing.CANCELLED
+    return replace(effect, state=CallState.FAILED_CLEAN, standing=standing)
 
 
 def without_states(effect: Effect) -> Effect:

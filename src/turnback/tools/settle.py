@@ -71,19 +71,30 @@ class Settling:
 
 
 async def settle(
-    by: Settling, connection: Connection, contract: Contract, logged: Logged, place: Place
+    by: Settling,
+    connection: Connection,
+    contract: Contract,
+    logged: Logged,
+    place: Place,
+    *,
+    replays: bool = True,
+    tells: bool = True,
+    abandoned: bool = False,
 ) -> Effect:
     """The effect as it is known now; in doubt still, or as it was settled, which is committed.
 
+    Unless it `replays`, only declared reads are made. It `tells` the session's clients of what was
+    settled; who does not has to. `abandoned`: one that was held back, and whose sender is gone.
     Raises `FencedOff`, `DatabaseUnavailable`.
     """
     effect = logged.effect
-    if effect.hold_until is not None and now_ms() < effect.hold_until - MARGIN_MS:
-        return await _not_sent(by, place, effect, logged)
+    being_sent = effect.state is CallState.INTENT and effect.hold_until is not None
+    if effect.state is CallState.HELD or (being_sent and not abandoned):
+        return effect  # it is who sends it that knows
     # The run that made the call is over: what it holds for it, or a settling cut off, is nobody's.
     await by.locks.release(effect.id)
     if effect.purged or (logged.before is None and contract.find is None):
-        return await _doubtful(by, place, effect, logged)
+        return await _doubtful(by, place, effect, logged, tells=tells)
     try:
         async with by.locks.hold(
             place.project_id,
@@ -93,9 +104,11 @@ async def settle(
             patience=PATIENCE,
             holder=effect.id,
         ):
-            ended, outcome, n = await _found_out(by, connection, contract, logged, place)
+            ended, outcome, n = await _found_out(
+                by, connection, contract, logged, place, replays=replays
+            )
             if ended is None:
-                return await _doubtful(by, place, effect, logged)
+                return await _doubtful(by, place, effect, logged, tells=tells)
             secret = logged.is_secret
             await by.effects.end(
                 place.key,
@@ -106,27 +119,16 @@ async def settle(
                 at=datetime.now(UTC),
                 n=n,
                 secret=secret,
+                tells=tells,
             )
             return ended.effect
     except ResourceBusy:
-        return await _doubtful(by, place, effect, logged)
+        return await _doubtful(by, place, effect, logged, tells=tells)
 
 
-async def _not_sent(by: Settling, place: Place, effect: Effect, logged: Logged) -> Effect:
-    """A call that was still held back when its process ended, and so was never sent."""
-    ended = ending.not_sent(effect, "the process ended before").effect
-    await by.effects.end(
-        place.key,
-        ended,
-        fence=place.fence,
-        outcome=CallOutcome.NOT_SENT,
-        at=datetime.now(UTC),
-        secret=logged.is_secret,
-    )
-    return ended
-
-
-async def _doubtful(by: Settling, place: Place, effect: Effect, logged: Logged) -> Effect:
+async def _doubtful(
+    by: Settling, place: Place, effect: Effect, logged: Logged, *, tells: bool
+) -> Effect:
     """Nobody knows, and that is what the log says from now on."""
     doubtful = replace(effect, state=CallState.IN_DOUBT)
     if effect.state is not CallState.INTENT or effect.purged:
@@ -140,12 +142,19 @@ async def _doubtful(by: Settling, place: Place, effect: Effect, logged: Logged) 
         at=datetime.now(UTC),
         was=(CallState.INTENT,),
         secret=logged.is_secret,
+        tells=tells and effect.hold_until is not None,  # what was told of it last is that it waits
     )
     return doubtful
 
 
 async def _found_out(
-    by: Settling, connection: Connection, contract: Contract, logged: Logged, place: Place
+    by: Settling,
+    connection: Connection,
+    contract: Contract,
+    logged: Logged,
+    place: Place,
+    *,
+    replays: bool,
 ) -> tuple[Ended | None, CallOutcome | None, int]:
     effect = logged.effect
     before = observing.from_json(logged.before or [])
@@ -186,13 +195,13 @@ async def _found_out(
             since = (now_ms() - effect.at) / 1000
             match choose.found(contract, effect.args, logged.key, answer, since=since):
                 case NotApplied() if _is_over(by, effect):
-                    return _not_applied(effect), CallOutcome.REPLIED, n
+                    return Ended(ending.not_applied(effect)), CallOutcome.REPLIED, n
                 case Applied(result):
                     return await done(result), CallOutcome.REPLIED, n
                 case _:
                     pass
     honoured = logged.key_until is not None and logged.key_until > datetime.now(UTC)
-    if honoured and contract.key is not None:
+    if replays and honoured and contract.key is not None:
         reply, n = await _again(by, connection, contract, logged, place, Purpose.REPLAY)
         if reply is not None:
             answer = states.body(reply.text, reply.structured)
@@ -219,10 +228,6 @@ async def _found_out(
 def _is_over(by: Settling, effect: Effect) -> bool:
     """Whether no call can be under way any more that was sent then."""
     return now_ms() - effect.at > by.tool_timeout * 1000 + MARGIN_MS
-
-
-def _not_applied(effect: Effect) -> Ended:
-    return Ended(replace(effect, state=CallState.FAILED_CLEAN, standing=None))
 
 
 async def _again(

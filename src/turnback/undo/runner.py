@@ -48,13 +48,16 @@ from turnback.store.ids import new_id
 from turnback.store.locks import Locks
 from turnback.store.rows import SessionKey
 from turnback.store.undo_runs import Carried
-from turnback.tools import observing
+from turnback.tools import held, observing
 from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, SCOPE
 from turnback.tools.settle import Place, Settling, now_ms, settle
 from turnback.undo.reach import Reach
 from turnback.undo.sending import send
 
 log = structlog.get_logger()
+
+WHILE_SENT = 0.1
+"""Seconds between two looks at a call that was held back and is being sent."""
 
 NOT_CONNECTED = Unreadable("its connection is not configured any more")
 
@@ -182,6 +185,7 @@ class _Carrying:
             ledger=ledger,
             barred=barred,
         )
+        self.logged = dict(carried.logged)
         self.standings: dict[str, Standing | None] = {
             one.effect.id: one.effect.standing for one in carried.logged.values()
         }
@@ -299,7 +303,7 @@ class _Carrying:
 
     async def _found_out(self, effect_id: str) -> Effect:
         hit("undo.reconciling")
-        logged = self.carried.logged[effect_id]
+        logged = self.logged[effect_id]
         effect = logged.effect
         connection, contract = await self.by.reach.of(effect)
         tools = {effect.tool, *called(contract)}
@@ -314,7 +318,7 @@ class _Carrying:
             step_id=effect.step_id,
             fence=None,
         )
-        return await settle(self.by.settling, connection, contract, logged, place)
+        return await settle(self.by.settling, connection, contract, logged, place, tells=False)
 
     async def _settle(self, effect_id: str) -> None:
         await self.let_go()
@@ -323,11 +327,22 @@ class _Carrying:
         await self._commit()
 
     async def _take_back(self, effect_id: str) -> None:
+        """Take a call off that is held back; one that is just being sent is waited for."""
         await self.let_go()
-        effect = await self._found_out(effect_id)
-        self.run.feed(HeldTaken(effect_id, effect.state is CallState.FAILED_CLEAN), now_ms())
-        hit("undo.settled")
-        await self._commit()
+        effects, limits = self.by.settling.effects, self.by.limits
+        until = now_ms() + round((limits.tool_timeout + limits.lease_expiry) * 1000)
+        while not self.hands.leave.is_set():
+            [logged] = await effects.by_id(self.key, [effect_id])
+            effect: Effect | None = logged.effect
+            if logged.effect.state is CallState.HELD:
+                effect = await held.take_back(effects, self.key, logged)
+            if effect is not None and (effect.state is not CallState.INTENT or now_ms() > until):
+                self.logged[effect_id] = logged
+                self.run.feed(HeldTaken(effect), now_ms())
+                hit("undo.settled")
+                await self._commit()
+                return
+            await self.hands.pause(WHILE_SENT)
 
     # -- calling
 

@@ -71,7 +71,7 @@ def test_members_are_what_still_stands_of_the_turns_and_effects_that_are_asked(
         ({"purged": True}, Verb.ACKNOWLEDGE, Group.STAYS),
         ({"cancel": (Call("x", {}),), "cancel_until": HOUR + 1}, Verb.CANCEL, Group.REVERTED),
         ({"cancel": (Call("x", {}),), "cancel_until": HOUR}, Verb.REVERT, Group.REVERTED),
-        ({"state": CallState.INTENT, "hold_until": HOUR + 1}, Verb.CANCEL, Group.REVERTED),
+        ({"state": CallState.HELD, "hold_until": HOUR + 1}, Verb.CANCEL, Group.REVERTED),
         ({"state": CallState.DONE, "hold_until": HOUR + 1}, Verb.REVERT, Group.REVERTED),
     ],
 )

@@ -827,17 +827,40 @@ def test_what_a_settled_doubt_turns_out_to_be_is_not_done_unless_agreed_to(
     assert not world.calls
 
 
-@pytest.mark.parametrize("in_time", [True, False])
-def test_a_call_that_is_held_back_is_taken_off_or_it_is_too_late(
-    world: World, agent: Agent, in_time: bool
+def sent_all_the_same(effect: Effect) -> Effect:
+    return replace(effect, state=CallState.DONE, standing=Standing.IN_FORCE)
+
+
+def test_a_call_that_is_held_back_is_taken_off_without_a_call(world: World, agent: Agent) -> None:
+    mail = agent.tell("x")
+    agent.change(mail, state=CallState.HELD, hold_until=2 * HOUR)
+    store = undo(world, agent)
+    assert store.plan.plain
+    assert ended(store, mail) == [S.CANCELLED]
+    assert store.run.outcome is Outcome.FULLY_REVERTED
+    assert not world.calls
+    assert not store.residues
+
+
+def test_a_call_that_was_sent_before_it_was_taken_off_is_too_late(
+    world: World, agent: Agent
 ) -> None:
     mail = agent.tell("x")
-    agent.change(mail, state=CallState.INTENT, standing=Standing.IN_DOUBT, hold_until=2 * HOUR)
-    store = undo(world, agent, held=lambda _: in_time)
-    assert store.plan.plain
-    assert ended(store, mail) == [S.CANCELLED if in_time else S.NEEDS_YOU]
-    assert (store.run.outcome is Outcome.FULLY_REVERTED) == in_time
-    assert bool(store.residues) != in_time
+    agent.change(mail, state=CallState.HELD, hold_until=2 * HOUR)
+    store = undo(world, agent, held=sent_all_the_same)
+    assert ended(store, mail) == [S.NEEDS_YOU]
+    assert store.run.outcome is not Outcome.FULLY_REVERTED
+    assert store.residues
+
+
+def test_a_call_that_was_sent_before_it_was_taken_off_is_reverted_where_it_can_be(
+    world: World, agent: Agent
+) -> None:
+    phone = agent.set(ANNA, "phone", "B")
+    agent.change(phone, state=CallState.HELD, hold_until=2 * HOUR)
+    store = undo(world, agent, held=sent_all_the_same)
+    assert ended(store, phone) == [S.REVERTED]
+    assert store.run.outcome is Outcome.FULLY_REVERTED
 
 
 MOMENTS = 7
@@ -860,8 +883,7 @@ def test_what_was_found_out_by_a_process_that_died_ends_as_if_it_had_lived(
     )
     agent.change(made, **doubt, inverse=None)
     agent.change(charge, **doubt, inverse=None)
-    intent = {"state": CallState.INTENT, "standing": Standing.IN_DOUBT}
-    agent.change(held, **intent, hold_until=2 * HOUR)
+    agent.change(held, state=CallState.HELD, hold_until=2 * HOUR)
 
     def settled(effect: Effect) -> Effect:
         return logged.get(effect.id) or replace(effect, state=CallState.FAILED_CLEAN)

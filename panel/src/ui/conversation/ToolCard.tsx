@@ -47,7 +47,7 @@ export function ToolCard({
   const type = text(input["operatorType"]);
   const id = text(input["operatorId"]);
   const tool = useTool(name);
-  const { effect, standing, item, owner } = useOutsideOf(callId);
+  const { effect, standing, heldUntil, item, owner } = useOutsideOf(callId);
   const state = result === null ? "running" : result.isError ? "error" : "ok";
   const summary = result?.isError ? result.output : text(input["summary"]);
   return (
@@ -65,7 +65,7 @@ export function ToolCard({
           {id && <> <code>{id}</code></>}
         </span>
         <span className="tool-state">
-          {standing !== null && <StandingBadge standing={standing} />}
+          {standing !== null && <StandingBadge standing={standing} heldUntil={heldUntil} />}
           {standing === null && result === null && tool && <ClassBadge of={tool.class} />}
           {owner !== null && <OwnerBadge owner={owner} />}
           {item?.residue?.status === "open" && <span className="left-badge">something remains</span>}

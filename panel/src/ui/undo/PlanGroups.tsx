@@ -6,6 +6,7 @@ import type { RestMember, RestPlan } from "../../client/types";
 import { counted } from "../../client/words";
 import { PageLink } from "../common/PageLink";
 import { sessionPath } from "../router";
+import { toSecond } from "../time";
 import { StandingBadge } from "./StandingBadge";
 import { OutsideContext } from "./useOutside";
 import type { Check, PlanState } from "./usePlan";
@@ -100,8 +101,8 @@ function Inherited({ inherited }: Pick<RestPlan, "inherited">) {
 }
 
 /** Whether a look at the world says more of it than the log does. */
-function looks({ group }: RestMember): boolean {
-  return group !== "stays";
+function looks({ group, hold_until }: RestMember): boolean {
+  return group !== "stays" && hold_until === null;
 }
 
 function known(checks: PlanState["checks"], { effect_id }: RestMember): boolean {
@@ -128,6 +129,11 @@ function Member({ member, check }: { member: RestMember; check: Check | null }) 
       )}
       {member.not_kept.length > 0 && (
         <small lang="en">Not brought back: {member.not_kept.join(", ")}</small>
+      )}
+      {member.hold_until !== null && (
+        <small className="plan-check" data-check="go" lang="en">
+          held back until {toSecond(member.hold_until)}: cancelled before it is sent
+        </small>
       )}
       {check !== null && (
         <small className="plan-check" data-check={check} lang="en">

@@ -23,6 +23,8 @@ export interface Outside {
   owners: ReadonlyMap<string, Owner>;
   /** Where effects stand, by id: the newest that was told. */
   standings: ReadonlyMap<string, Standing | null>;
+  /** Until when those are held back that are, by the effect's id. */
+  held: ReadonlyMap<string, number>;
   /** What the newest undo of an effect came to, by the effect's id. */
   undone: ReadonlyMap<string, UndoItem>;
 }
@@ -32,6 +34,7 @@ const NOTHING: Outside = {
   effects: new Map(),
   owners: new Map(),
   standings: new Map(),
+  held: new Map(),
   undone: new Map(),
 };
 
@@ -42,20 +45,23 @@ export const OutsideContext = createContext<Outside>(NOTHING);
 export interface OutsideOf {
   effect: RestEffect | null;
   standing: Standing | null;
+  /** When it is sent, while it is held back. */
+  heldUntil: number | null;
   item: UndoItem | null;
   /** Null where it is the session's own. */
   owner: Owner | null;
 }
 
 export function outsideOf(outside: Outside, toolCallId: string): OutsideOf {
-  const { effects, owners, standings, undone } = outside;
+  const { effects, owners, standings, held, undone } = outside;
   const effect = effects.get(toolCallId) ?? null;
   const owner = owners.get(toolCallId) ?? null;
-  if (effect === null) return { effect: null, standing: null, item: null, owner };
+  if (effect === null) return { effect: null, standing: null, heldUntil: null, item: null, owner };
   const standing = standings.get(effect.effect_id);
   return {
     effect,
     standing: standing === undefined ? effect.standing : standing,
+    heldUntil: held.get(effect.effect_id) ?? null,
     item: undone.get(effect.effect_id) ?? null,
     owner,
   };
@@ -96,7 +102,7 @@ export function useTool(name: string): RestTool | null {
 export function useOutside(id: string, state: SessionState, fail: (error: unknown) => void): Outside {
   const [tools, setTools] = useState(NOTHING.tools);
   const [logged, setLogged] = useState<Logged | null>(null);
-  const { ready, steps, undos, outOfStep, waitingFor } = state;
+  const { ready, steps, undos, outOfStep, told, waitingFor } = state;
 
   useEffect(() => {
     if (!ready) return;
@@ -126,7 +132,7 @@ export function useOutside(id: string, state: SessionState, fail: (error: unknow
     return () => {
       wanted = false;
     };
-  }, [id, named, waits, revisions, outOfStep, fail]);
+  }, [id, named, waits, revisions, outOfStep, told, fail]);
 
   const own = logged?.effects ?? NO_EFFECTS;
   const inherited = useInherited(id, steps, logged?.named === named ? own : null, tools);
@@ -137,10 +143,15 @@ export function useOutside(id: string, state: SessionState, fail: (error: unknow
       for (const item of undos.get(undoId)?.items ?? []) undone.set(item.effectId, item);
     }
     const standings = new Map<string, Standing | null>(outOfStep);
+    const held = new Map<string, number>();
+    for (const effect of told.values()) {
+      standings.set(effect.effectId, effect.standing);
+      if (effect.holdUntil !== null) held.set(effect.effectId, effect.holdUntil);
+    }
     for (const item of undone.values()) standings.set(item.effectId, item.standing);
     const effects = new Map([...inherited.effects, ...byCall(own)]);
-    return { tools, effects, owners: inherited.owners, standings, undone };
-  }, [tools, own, inherited, undos, outOfStep]);
+    return { tools, effects, owners: inherited.owners, standings, held, undone };
+  }, [tools, own, inherited, undos, outOfStep, told]);
 }
 
 function byCall(effects: readonly RestEffect[]): [string, RestEffect][] {

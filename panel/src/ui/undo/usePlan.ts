@@ -1,6 +1,6 @@
 // The plan of an undo that is looked at: from the log at once, and what a look at the world then finds.
 
-import { useCallback, useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 
 import type { SessionState } from "../../client/reducer";
 import type { Problem } from "../../client/rest";
@@ -24,11 +24,11 @@ export interface PlanState {
   renew: () => void;
 }
 
-/** `asked` is null where there is nothing to plan; it is asked anew when HEAD has moved. */
+/** `asked` is null where there is nothing to plan; it is asked anew when HEAD or a member has changed. */
 export function usePlan(
   id: string,
   asked: AskedUndo | null,
-  { headId, checks }: Pick<SessionState, "headId" | "checks">,
+  { headId, checks, told }: Pick<SessionState, "headId" | "checks" | "told">,
   fail: (error: unknown) => void,
 ): PlanState {
   const [found, setFound] = useState<{ key: string; plan: RestPlan | null } | null>(null);
@@ -56,6 +56,17 @@ export function usePlan(
       wanted = false;
     };
   }, [id, body, including, key, fail]);
+
+  // What is told of a member after its plan was made is a reason to make it anew.
+  const known = useRef(told);
+  useEffect(() => {
+    const before = known.current;
+    known.current = told;
+    const members = found?.plan?.members ?? [];
+    if (members.some(({ effect_id }) => told.get(effect_id) !== before.get(effect_id))) {
+      setTries((count) => count + 1);
+    }
+  }, [found, told]);
 
   const plan = body !== null && found?.key === key ? found.plan : null;
   const seen = plan === null ? undefined : checks.get(plan.plan_id);

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
 from turnback.api.rest.undos import StandingName, VerbName
-from turnback.core.effects import Effect
+from turnback.core.effects import CallState, Effect
 from turnback.core.principal import Right
 from turnback.core.undo import account
 from turnback.core.undo.plan import OPEN_STANDINGS, verb_of
@@ -30,7 +30,8 @@ class EffectBody(BaseModel):
 
     `standing` is where it stands in the world, wherever HEAD is; null where nothing stands. `verb`
     is what an undo could do with it now, null where there is nothing to do. `what` and `people` are
-    empty for who lacks the right `run`; `tells` says that there are people.
+    empty for who lacks the right `run`; `tells` says that there are people. A call that is `held`
+    is sent at `hold_until`, unless it is taken back before; its `verb` is `cancel` till then.
     """
 
     effect_id: str
@@ -40,13 +41,16 @@ class EffectBody(BaseModel):
     tool_call_id: str
     tool: str
     class_: ClassName = Field(alias="class")
-    state: Literal["intent", "done", "done_unchanged", "failed_clean", "failed_dirty", "in_doubt"]
+    state: Literal[
+        "held", "intent", "done", "done_unchanged", "failed_clean", "failed_dirty", "in_doubt"
+    ]
     standing: StandingName | None
     verb: VerbName | None
     what: str
     tells: bool
     people: list[str]
     at: int
+    hold_until: int | None
     settles_at: int | None
 
 
@@ -126,6 +130,7 @@ def _effect(effect: Effect, *, now: int, names: bool) -> dict[str, Any]:
         "tells": effect.tells,
         "people": effect.people if names else (),
         "at": effect.at,
+        "hold_until": effect.hold_until if effect.state is CallState.HELD else None,
         "settles_at": effect.settles_at,
     }
 

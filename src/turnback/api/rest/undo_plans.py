@@ -35,7 +35,8 @@ class MemberBody(BaseModel):
 
     `leaves` is what remains all the same, null where nothing does. `not_kept` is what its inverse
     does not bring back. `covered_by` is the member that puts it back too. `in_doubt`: nobody
-    knows whether it happened. `asked`: it, or its turn, was named.
+    knows whether it happened. `asked`: it, or its turn, was named. Until `hold_until` it is held
+    back and not sent, null where it is not.
     """
 
     effect_id: str
@@ -53,6 +54,7 @@ class MemberBody(BaseModel):
     covered_by: str | None
     in_doubt: bool
     asked: bool
+    hold_until: int | None
 
 
 class InheritedBody(BaseModel):
@@ -151,6 +153,7 @@ def _member(member: Member, effect: Effect, language: Language, when: When) -> d
         "covered_by": member.covered_by,
         "in_doubt": member.in_doubt,
         "asked": member.asked,
+        "hold_until": member.hold_until,
     }
 
 

@@ -98,10 +98,9 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class HeldTaken:
-    """Whether a held call was taken off before it was sent."""
+    """A call that was held back, as it is now: taken back in time, or sent all the same."""
 
-    effect_id: str
-    in_time: bool
+    effect: Effect
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ def passes_by(older: Effect, newer: Effect, resource: ResourceKey) -> bool:
 
 def written(effect: Effect, resource: ResourceKey) -> frozenset[LeafPath] | None:
     """The leaves of a resource that an effect wrote or removed; None where nobody knows them."""
-    if effect.state in (CallState.INTENT, CallState.IN_DOUBT):
+    if effect.state in (CallState.HELD, CallState.INTENT, CallState.IN_DOUBT):
         return None
     paths: set[LeafPath] = set()
     for touch in effect.touches:

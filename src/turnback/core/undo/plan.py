@@ -41,6 +41,7 @@ class Member:
 
     `calls` is how many calls that takes, `covered_by` the member that does it instead. `in_doubt`
     says that nobody knows yet whether it happened; `asked` that the caller named it, or its turn.
+    Until `hold_until` (in ms) it is not sent, where it is held back.
     """
 
     effect_id: str
@@ -60,6 +61,7 @@ class Member:
     covered_by: str | None = None
     in_doubt: bool = False
     asked: bool = True
+    hold_until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ def verb_of(effect: Effect, *, now: int) -> Verb:
     """What can be done with an effect by itself at this time (in ms)."""
     if effect.purged:
         return Verb.ACKNOWLEDGE
-    if held(effect, now=now):
+    if effect.state is CallState.HELD:
         return Verb.CANCEL
     if effect.cancel and effect.cancel_until is not None and now < effect.cancel_until:
         return Verb.CANCEL
@@ -159,15 +161,6 @@ def verb_of(effect: Effect, *, now: int) -> Verb:
             return Verb.ACKNOWLEDGE
         case _:
             assert_never(effect.class_)
-
-
-def held(effect: Effect, *, now: int) -> bool:
-    """Whether a call is committed and still held back: cancelling it is a true cancel."""
-    return (
-        effect.state is CallState.INTENT
-        and effect.hold_until is not None
-        and now < effect.hold_until
-    )
 
 
 GROUP_OF = {
@@ -332,6 +325,7 @@ def _member(effect: Effect, covered_by: str | None, *, now: int, asked: bool) ->
     if covered_by is not None and verb is Verb.ACKNOWLEDGE:
         verb = Verb.COMPENSATE if effect.tells else Verb.REVERT
     calls = effect.cancel if verb is Verb.CANCEL else effect.inverse
+    calls = None if effect.state is CallState.HELD else calls
     needs_calls = covered_by is None and verb is not Verb.ACKNOWLEDGE
     return Member(
         effect_id=effect.id,
@@ -351,6 +345,7 @@ def _member(effect: Effect, covered_by: str | None, *, now: int, asked: bool) ->
         covered_by=covered_by,
         in_doubt=effect.standing is Standing.IN_DOUBT,
         asked=asked,
+        hold_until=effect.hold_until if effect.state is CallState.HELD else None,
     )
 
 

@@ -196,12 +196,10 @@ class Run:
                 row = self._under_way(effect.id, CompensationState.CHECKING)
                 if row is not None:
                     self._on_settled(row, effect, now)
-            case HeldTaken(effect_id, in_time):
-                row = self._under_way(effect_id, CompensationState.CHECKING)
-                if row is not None and in_time:
-                    self._end(row, CompensationState.CANCELLED)
-                elif row is not None:
-                    self._end(row, CompensationState.NEEDS_YOU, Reason.TOO_LATE)
+            case HeldTaken(effect):
+                row = self._under_way(effect.id, CompensationState.CHECKING)
+                if row is not None:
+                    self._on_settled(row, effect, now)
             case Observed(effect_id):
                 row = self._under_way(effect_id, *UNDER_WAY)
                 if row is not None:
@@ -356,18 +354,17 @@ class Run:
 
     def _check(self, row: CompensationRow, now: int) -> Action | None:
         effect = self.effects[row.effect_id]
+        if effect.state is CallState.HELD:
+            return TakeBackHeld(effect.id)
+        if effect.standing is Standing.CANCELLED:  # taken back by this run, which was cut off then
+            self._end(row, CompensationState.CANCELLED)
+            return None
         in_doubt = effect.state in (CallState.INTENT, CallState.IN_DOUBT)
         if not in_doubt:
             agreed = self._as_agreed(row, now)
             if agreed is None:
                 return None
             row = agreed
-        if row.verb is Verb.CANCEL and effect.hold_until is not None:
-            if effect.state is CallState.INTENT:
-                return TakeBackHeld(effect.id)
-            if not effect.cancel:
-                self._end(row, CompensationState.NEEDS_YOU, Reason.TOO_LATE)
-                return None
         if in_doubt:
             return self._settle(row)
         if self._cover_counts(row):
@@ -872,7 +869,11 @@ class Run:
         return self._honoured(last, self.calls_of(row)[last.n - 1], now)
 
     def _on_settled(self, row: CompensationRow, effect: Effect, now: int) -> None:
-        """What became of a call in doubt. Nothing is done that was not agreed to."""
+        """What became of a call in doubt, or held back. Nothing is done that was not agreed to."""
+        if effect.standing is Standing.CANCELLED:
+            self.effects[effect.id] = effect
+            self._end(row, CompensationState.CANCELLED)
+            return
         known = effect.state not in (CallState.INTENT, CallState.IN_DOUBT)
         if not known:
             self._end(row, CompensationState.IN_DOUBT, Reason.FORWARD_IN_DOUBT)
@@ -892,21 +893,20 @@ class Run:
         """
         effect = self.effects[row.effect_id]
         if effect.standing is None:
-            held_back = row.verb is Verb.CANCEL and effect.hold_until is not None
-            if held_back:
-                self._end(row, CompensationState.CANCELLED)
-            else:
-                self._end(row, CompensationState.REVERTED, Reason.NEVER_HAPPENED)
+            self._end(row, CompensationState.REVERTED, Reason.NEVER_HAPPENED)
             return None
         verb = verb_of(effect, now=now)
-        if row.verb in (verb, Verb.CANCEL):
+        if verb is row.verb or (row.verb is Verb.CANCEL and effect.cancel):
             return row
         if verb is Verb.REVERT:
             return self._write(row, verb=verb)
         cover = row.covered_by and self.effects[row.covered_by]
         if cover and covers(cover, effect, now=now):
             return row
-        self._needs_you(row)
+        if row.verb is Verb.CANCEL:  # it was sent before it was taken back
+            self._end(row, CompensationState.NEEDS_YOU, Reason.TOO_LATE)
+        else:
+            self._needs_you(row)
         return None
 
     # Ends
