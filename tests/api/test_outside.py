@@ -411,6 +411,8 @@ async def test_a_call_whose_reply_was_lost_is_found_before_it_is_made_again(
             await over(client)
             assert "did take effect" in results(client)[-1]["output"]
             assert w.calls("order") == 1
+            [told] = [f["effect"] for f in client.frames if f["type"] == "WsServerEffectEvent"]
+            assert (told["state"], told["standing"]) == ("done", "in_force")
             assert [o.effect.state for o in await w.logged(session)] == [CallState.DONE]
 
 

@@ -223,3 +223,22 @@ async def order(at: str, reference: str) -> dict[str, Any]:
 
     await behaves(at, act)
     return {"ordered": reference}
+
+
+@tool(
+    contract={
+        "cases": [{"class": "irreversible"}],
+        "key": {"arg": "request_id", "honoured": 600},
+    }
+)
+async def pay(at: str, amount: str, request_id: str | None = None) -> dict[str, Any]:
+    """Pay an amount, once for each request."""
+    arrived(at, "pay")
+
+    def act() -> None:
+        paid = Path(at).read_text().split() if Path(at).exists() else []
+        if request_id not in paid:
+            Path(at).write_text("\n".join([*paid, str(request_id)]))
+
+    await behaves(at, act)
+    return {"paid": amount}

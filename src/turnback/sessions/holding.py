@@ -30,7 +30,7 @@ from turnback.store.effects import Logged
 from turnback.store.rows import SessionKey
 from turnback.tools import held
 from turnback.tools.calls import Stopped
-from turnback.tools.settle import Place, settle
+from turnback.tools.settle import Place
 
 log = structlog.get_logger()
 
@@ -116,11 +116,8 @@ class HeldCalls:
             step_id=effect.step_id,
             fence=None,
         )
-        connection, contract = await self._outside.of(effect)
         if effect.state is not CallState.HELD:
-            if connection is not None:
-                calls = self._outside.calls
-                await settle(calls.settling, connection, contract, logged, place, abandoned=True)
+            await self._outside.found_out(key, project_id, logged, abandoned=True)
             return
         because = await self._refusal(key, logged)
         found = self._outside.tool(effect.connection, effect.tool)

@@ -21,6 +21,7 @@ from turnback.core.effects import CallState, Effect, Json
 from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts
 from turnback.store.effects import Logged
+from turnback.store.rows import SessionKey
 from turnback.tools.calls import Answered, Calls, check_arguments, told_of
 from turnback.tools.registry import Pinned
 from turnback.tools.settle import Place, settle
@@ -91,6 +92,37 @@ class OutsideTools:
                 effect, most, None if one.is_secret and not has_secrets(contract) else contract
             )
         return known
+
+    async def found_out(
+        self,
+        key: SessionKey,
+        project_id: str,
+        logged: Logged,
+        *,
+        replays: bool = True,
+        abandoned: bool = False,
+    ) -> Effect:
+        """A doubt, settled if it can be while no run is under way; the flags are those of `settle`.
+
+        Raises `FencedOff`, `DatabaseUnavailable`.
+        """
+        effect = logged.effect
+        connection, contract = await self.of(effect)
+        if connection is None:
+            return effect
+        if self.barred(effect.connection, {effect.tool, *called(contract)}):
+            contract = Contract()
+        place = Place(
+            key=key,
+            project_id=project_id,
+            turn_id=effect.turn_id,
+            step_id=effect.step_id,
+            fence=None,
+        )
+        by = self.calls.settling
+        return await settle(
+            by, connection, contract, logged, place, replays=replays, abandoned=abandoned
+        )
 
     async def of(self, effect: Effect) -> tuple[Connection | None, Contract]:
         """The connection that a call was made on, and its contract as it was then.

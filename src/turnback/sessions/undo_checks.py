@@ -1,7 +1,8 @@
 """What a look at the world finds of a plan that is shown, before anybody has it run (undo.md 5).
 
 By declared reads alone, one thing after the other, each told as soon as it is known. A forecast:
-the run looks again right before each call.
+the run looks again right before each call. A doubt is settled where such a read can (undo.md 2):
+that is told to the whole session, and the plan is another then.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import assert_never
 
 from turnback.core import drift
 from turnback.core.contracts.states import Observation, Unreadable
-from turnback.core.effects import CallState, ResourceKey
+from turnback.core.effects import CallState, Effect, ResourceKey
 from turnback.core.undo.foresight import foreseen as verdict_of
 from turnback.core.undo.progress import Check, ItemTold, Phase, Progress
 from turnback.core.undo.rows import CompensationState
@@ -58,6 +59,9 @@ async def look(
     ledger = await actor.memory.dao.ledger.entries(actor.project_id, resources)
     for at, member in enumerate(plan.members):
         effect = effects[member.effect_id]
+        if effect.state is CallState.IN_DOUBT:
+            effect = await _settled(actor, outside, effect)
+            effects = {**effects, effect.id: effect}
         connection, contract = await outside.of(effect)
         wanted = [t.resource for t in effect.touches if t.before is not None]
         wanted = [resource for resource in wanted if resource not in seen]
@@ -74,12 +78,29 @@ async def look(
             seen.update(before.observed)
         if effect.state is CallState.HELD:
             check = Check.GO  # nothing of it is out there
+        elif effect.standing is None:
+            check = Check.ALREADY  # it never happened
         else:
             check = _check(verdict_of(effect.id, plan, effects, seen, ledger=ledger))
-        item = replace(told.items[at], check=check)
+        item = replace(told.items[at], check=check, standing=effect.standing)
         items = (*told.items[:at], item, *told.items[at + 1 :])
         told = replace(told, items=items, revision=told.revision + 1)
         yield told
+
+
+async def _settled(actor: Actor, outside: OutsideTools, effect: Effect) -> Effect:
+    """An effect in doubt, as it is known by now; a run that is under way sees to it itself.
+
+    Nothing is sent again for it, since nobody has agreed to a call yet.
+    """
+    if actor.busy or actor.memory.undo is not None:
+        return effect
+    key = actor.key
+    for logged in await actor.memory.dao.effects.by_id(key, [effect.id]):
+        if logged.effect.session_id == key.id and logged.effect.state is CallState.IN_DOUBT:
+            return await outside.found_out(key, actor.project_id, logged, replays=False)
+        return logged.effect
+    return effect
 
 
 def _check(verdict: drift.Verdict | None) -> Check:
