@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from turnback.core.contracts.equality import canonical, same
 from turnback.core.contracts.states import Observation, Unreadable
-from turnback.core.effects import Effect, Json, LeafPath, Leaves, ResourceKey
+from turnback.core.effects import Effect, Json, LeafPath, Leaves, ResourceKey, lies_under
 
 
 class Cell(NamedTuple):
@@ -124,7 +124,9 @@ class Basis:
     `marked` are cells that a stranger is known to have written in between, `ours` resources that
     may lie in one that the inverse removes. `unread` are resources whose state before the call is
     not known, of which there is no E and no G. `identity` has the cells that tell a thing from
-    another one under its key. `left_out` are cells that are none of this inverse's business.
+    another one under its key. `taken` are cells, or what they lie under, that even a narrow inverse
+    writes, as it has their values from before. `left_out` are cells that are none of this inverse's
+    business.
     """
 
     expected: State
@@ -134,12 +136,18 @@ class Basis:
     marked: frozenset[Cell] = frozenset()
     identity: frozenset[Cell] = frozenset()
     ours: frozenset[ResourceKey] = frozenset()
+    taken: frozenset[Cell] = frozenset()
     left_out: frozenset[Cell] = frozenset()
 
     @property
     def writes(self) -> frozenset[Cell]:
         """W: the cells that the inverse is to write."""
         return differing(self.expected, self.goal)
+
+    def takes(self, cell: Cell) -> bool:
+        """Whether the inverse writes a cell because it has its value from before."""
+        some = (taken.path for taken in self.taken if taken.resource == cell.resource)
+        return lies_under(cell.path, some)
 
     def part(self, state: State) -> dict[Cell, Json]:
         """What of a state is of these resources, and not left out."""
@@ -306,6 +314,9 @@ def basis(
         marked=frozenset(marked),
         identity=frozenset(identity),
         ours=frozenset(ours | set(known)),
+        taken=frozenset(
+            Cell(touch.resource, path) for touch in effect.touches for path in touch.taken
+        ),
     )
 
 
@@ -323,6 +334,7 @@ def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:
     in_the_way = (changed & writes) | other | moved | (basis.marked & differing(now, basis.goal))
     if not narrow:
         in_the_way |= changed
+    in_the_way |= {cell for cell in changed if basis.takes(cell)}
     foreign = _foreign(basis, seen)
     if not in_the_way and not foreign:
         return Go(beside=changed)

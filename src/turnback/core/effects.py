@@ -67,6 +67,11 @@ class Standing(StrEnum):
     PARTLY = "partly"
 
 
+def lies_under(path: LeafPath, some: Iterable[LeafPath]) -> bool:
+    """Whether a leaf is one of these, or lies under one."""
+    return any(path[: len(one)] == one for one in some)
+
+
 STANDING_OF_CALL: Mapping[CallState, Standing | None] = {
     CallState.HELD: Standing.IN_FORCE,
     CallState.INTENT: Standing.IN_DOUBT,
@@ -129,7 +134,8 @@ class Touch:
     `before` is None where it could not be read. `wrote` has the values as they were after the
     call; a leaf that the call removed is in `removed`. `identity` names the parts of the state
     that tell this thing from another one under the same key; `children` is what lay in it after
-    the call.
+    the call. `taken` are leaves, or what they lie under, whose values a narrow inverse takes from
+    `before`: these it writes, changed by the call or not.
     """
 
     resource: ResourceKey
@@ -138,6 +144,7 @@ class Touch:
     removed: frozenset[LeafPath] = frozenset()
     identity: frozenset[str] = frozenset()
     children: tuple[ResourceKey, ...] = ()
+    taken: frozenset[LeafPath] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,6 +160,7 @@ def _touch_to_row(touch: Touch) -> dict[str, Any]:
         "removed": sorted(touch.removed),
         "identity": sorted(touch.identity),
         "children": [_resource_to_row(resource) for resource in touch.children],
+        "taken": sorted(touch.taken),
     }
 
 
@@ -171,6 +172,7 @@ def _touch_of(row: Mapping[str, Any]) -> Touch:
         removed=frozenset(tuple(path) for path in row["removed"]),
         identity=frozenset(row["identity"]),
         children=_resources_of(row["children"]),
+        taken=frozenset(tuple(path) for path in row.get("taken", ())),
     )
 
 

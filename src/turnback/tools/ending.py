@@ -23,6 +23,7 @@ from turnback.core.effects import (
     Effect,
     EffectClass,
     Json,
+    LeafPath,
     ResourceKey,
     Standing,
     Touch,
@@ -48,6 +49,7 @@ def intended(effect: Effect, contract: Contract, before: Before, decision: Decis
         inverse = choose.inverse(contract, decision, effect.args, before)
     except Unresolved:
         inverse = None  # it needs the result
+    taken = choose.taken(contract, decision, effect.args, before)
     inside = (
         resource
         for _, seen in before.observed
@@ -57,7 +59,7 @@ def intended(effect: Effect, contract: Contract, before: Before, decision: Decis
     return replace(
         effect,
         **_decided(decision),
-        touches=_touches(contract, before, None),
+        touches=_touches(contract, before, None, taken),
         inverse=inverse,
         inside=tuple(dict.fromkeys(inside)),
     )
@@ -90,7 +92,8 @@ def succeeded(
         cancel = choose.cancel_call(decision, contract, effect.args, result)
     except Unresolved:
         cancel = None
-    touches = _touches(contract, before, after)
+    taken = choose.taken(contract, decision, effect.args, before, result)
+    touches = _touches(contract, before, after, taken)
     if after.unreadable and class_ is EffectClass.REVERSIBLE:
         class_ = EffectClass.COMPENSABLE  # what it wrote cannot be known, nor checked later
     unchanged = choose.is_unchanged(contract, effect.args, before, result) or (
@@ -131,14 +134,17 @@ def failed(
 ) -> Ended:
     """A call that said that it failed, or, not having `replied`, said nothing.
 
-    Without a reply, things that are as before prove nothing: it may still take effect.
+    Without a reply, things that are as before prove nothing: it may still take effect. Where
+    nothing can be read that it would have made, its contract may know what a refusal looks like.
     """
-    touches = _touches(contract, before, after)
+    taken = {touch.resource: touch.taken for touch in effect.touches}
+    touches = _touches(contract, before, after, taken)
     readable = bool(touches) and not before.unreadable and not after.unreadable
     changed = any(not _is_as_before(t) for t in touches if t.before is not None)
+    refused = choose.is_refused(contract, effect.args, before, result)
     if changed and not after.unreadable:
         state = CallState.FAILED_DIRTY
-    elif readable and replied:
+    elif replied and (readable or refused):
         state = CallState.FAILED_CLEAN
     else:
         state = CallState.IN_DOUBT
@@ -191,7 +197,12 @@ def _decided(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _touches(contract: Contract, before: Before, after: Before | None) -> tuple[Touch, ...]:
+def _touches(
+    contract: Contract,
+    before: Before,
+    after: Before | None,
+    taken: Mapping[ResourceKey, frozenset[LeafPath]],
+) -> tuple[Touch, ...]:
     """What was touched, under the things' own names; what the call has made was not there before.
 
     Of a thing with two names, both of them given, one touch is kept.
@@ -218,6 +229,7 @@ def _touches(contract: Contract, before: Before, after: Before | None) -> tuple[
             change.removed,
             identity=frozenset(contract.resources[own.kind].identity),
             children=children,
+            taken=taken.get(key, taken.get(own, frozenset())),
         )
     return tuple(touches.values())
 

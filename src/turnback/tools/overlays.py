@@ -177,7 +177,7 @@ def _server(part: ServerPart, of: str) -> ServerContracts:
                 "one_at_a_time": (*(s for s in part.one_at_a_time if s not in scopes), *scopes),
             }
         )
-        check(contract, tool=f"{of}.{name}")
+        check(contract, tool=name, of=f"{of}.{name}")
         contracts[name] = contract
     for name, reason in server_contradictions(contracts):
         refuse(f"{of}.{name}", [reason])

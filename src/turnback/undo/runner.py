@@ -391,10 +391,17 @@ class _Carrying:
         if not call.if_match:
             return call
         _, contract = await self.by.reach.of(effect)
-        for key, seen in self.seen.get(effect.id, Before(())).observed:
-            if isinstance(seen, Observation):
+        own = self.by.reach.contract(effect.connection, call.tool)
+        try:
+            about = choose.touched(own, effect.connection, call.args)
+        except Unresolved:
+            about = ()
+        seen = dict(self.seen.get(effect.id, Before(())).observed)
+        for key in (*about, *seen):
+            sight = seen.get(key)
+            if isinstance(sight, Observation):
                 at = states.key_document(contract.resources[key.kind], key)
-                return choose.guarded(call, at, seen.answer)
+                return choose.guarded(call, at, sight.answer)
         raise Unresolved("Nothing was read that the call could be held to")
 
     # -- locks

@@ -301,6 +301,12 @@ ALLOWED = {
         touches=[{"volume": {}}],
         cases=[{"class": "reversible", "inverse": [{"call": "unmute"}]}],
     ),
+    "a step on the way, and then the value": case(
+        inverse=[
+            {"call": "tool", "args": {"id": ID, "text": "open"}},
+            {"call": "tool", "args": {"id": ID, "text": {"$1": "$.before.note[0].text"}}},
+        ]
+    ),
     "all that was given, as it was before": changed(
         resources={
             "note": {

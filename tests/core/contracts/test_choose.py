@@ -478,3 +478,72 @@ def test_no_call_is_milder_than_its_contract_allows(args: Any, result: Any) -> N
     allowed = choose.classes(of)
     assert decision.class_ in allowed or decision.worse_because is not None
     assert decision.class_ not in (EffectClass.READ,)
+
+
+TASKS = parse(
+    {
+        "resources": {
+            "ticket": {
+                "key": ["id"],
+                "read": {"call": "get", "args": {"id": {"$1": "$.key.id"}}},
+                "state": {
+                    "title": {"$1": "$.now.title"},
+                    "labels": {"$1": "$.now.labels"},
+                    "spec": {"$1": "$.now.spec"},
+                    "tasks": {"$1": "$.now.tasks"},
+                },
+                "keep": {"version": {"$1": "$.now.version"}},
+                "compare": {"labels": "set", "tasks": {"by": "id"}},
+            }
+        },
+        "touches": [{"ticket": {"id": {"$1": "$.args.id"}}}],
+        "cases": [
+            {
+                "class": "reversible",
+                "inverse": [
+                    {
+                        "call": "put",
+                        "args": {
+                            "id": {"$1": "$.args.id"},
+                            "labels": {"$1": "$.before.ticket[0].labels", "if": "$.args.labels"},
+                            "size": {"$1": "$.before.ticket[0].spec.size", "if": "$.args.size"},
+                            "spec": {
+                                "$1": "$.before.ticket[0].spec",
+                                "only": "$.args.spec",
+                                "else": None,
+                            },
+                            "version": {"$1": "$.before.ticket[0].version"},
+                        },
+                    },
+                    {
+                        "for_each": {"$": "$.before.ticket[0].tasks[?@.id == $.args.task]"},
+                        "call": "set_task",
+                        "args": {"task": {"$1": "$.item.id"}, "done": {"$1": "$.item.done"}},
+                    },
+                ],
+            }
+        ],
+    },
+    of="put",
+)
+
+
+@pytest.mark.parametrize(
+    ("args", "paths"),
+    [
+        ({}, set()),
+        ({"labels": ["b"]}, {("labels",)}),
+        ({"size": 2}, {("spec", "size")}),
+        ({"spec": {"hue": 1, "new": 2}}, {("spec", "hue"), ("spec", "new")}),
+        ({"task": "t2"}, {("tasks", "t2", "id"), ("tasks", "t2", "done")}),
+    ],
+)
+def test_what_an_inverse_takes_from_before_is_known_leaf_by_leaf(args: Any, paths: Any) -> None:
+    args = {"id": "T1", "spec": {}, **args}
+    tasks = [{"id": "t1", "done": False}, {"id": "t2", "done": True}]
+    answer = {"title": "x", "labels": ["a"], "spec": {"size": 1, "hue": 3}, "tasks": tasks}
+    before = observed(TASKS, args, {**answer, "version": 4})
+    decision = choose.decide(TASKS, "here", args, before, {})
+    assert choose.taken(TASKS, decision, args, before, {}) == (
+        {ResourceKey("here", "ticket", ("T1",)): paths} if paths else {}
+    )

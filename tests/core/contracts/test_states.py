@@ -54,6 +54,30 @@ def test_the_state_is_compared_and_the_rest_is_kept() -> None:
     assert found.parts == {"name": "x", "etag": "e1"}
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_read"),
+    [
+        ("one page", True),
+        ("Sorry, the service is down.", False),
+        ({"text": "a page", "more": True}, False),
+        ({"text": "a page", "more": False}, True),
+    ],
+)
+def test_an_answer_that_its_contract_calls_a_failure_is_no_state(
+    answer: Any, is_read: bool
+) -> None:
+    sorry = {"exists": {"$": "$.now[?search(@, '^Sorry')]"}}
+    more = {"equal": [{"$1": "$.now.more"}, True]}
+    for condition, text, structured in (
+        (sorry, answer if isinstance(answer, str) else answer["text"], None),
+        (more, "", answer if isinstance(answer, dict) else {"text": answer}),
+    ):
+        fails = not is_read and (condition is sorry) is isinstance(answer, str)
+        of = contract(state={"text": {"$1": "$.now.text"}}, read={"error_if": condition})
+        found = seen(of, structured, text=text)
+        assert isinstance(found, Unreadable) is fails, found
+
+
 def test_leaves_go_by_index_by_value_or_by_id() -> None:
     assert leaves({"a": [1, {"b": 2}], "c": []}) == {("a", "0"): 1, ("a", "1", "b"): 2, ("c",): []}
     assert leaves(["x", {"b": 1, "a": 2}], "set") == {

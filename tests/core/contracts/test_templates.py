@@ -9,12 +9,25 @@ from any_json import json_values
 from hypothesis import given, settings
 
 from turnback.core.contracts.pointers import Document
-from turnback.core.contracts.templates import filled, parents, parsed, plain_path, resolved, sources
+from turnback.core.contracts.templates import (
+    filled,
+    parents,
+    parsed,
+    plain_path,
+    resolved,
+    sources,
+    taken,
+)
 from turnback.core.errors import ContractRefused, Unresolved
 
 DOCUMENT = Document(
     {
-        "args": {"id": 7, "fields": {"phone": "new", "fax": None}, "path": "a//b/./c.txt"},
+        "args": {
+            "id": 7,
+            "fields": {"phone": "new", "fax": None},
+            "path": "a//b/./c.txt",
+            "said": "Created issue #42: see https://x/42, issue #42, ticket #42",
+        },
         "before": {"contact": [{"phone": "old", "mail": "m", "tags": ["x"]}]},
     }
 )
@@ -44,6 +57,13 @@ def fill(template: Any, document: Document = DOCUMENT) -> Any:
         ({"$form": "text", "of": {"$1": "$.args.id"}}, "7"),
         ({"$form": "text", "of": 7.0}, "7"),
         ({"$form": "text", "of": "7"}, "7"),
+        ({"$form": "number", "of": "42"}, 42),
+        ({"$form": "number", "of": {"$1": "$.args.id"}}, 7),
+        ({"$match": "(?:issue|ticket) #([0-9]+)", "of": {"$1": "$.args.said"}}, "42"),
+        (
+            {"$form": "number", "of": {"$match": "#([0-9]+)", "of": {"$1": "$.args.said"}}},
+            42,
+        ),
         ({"$parents": "$.args.path"}, ["a/b", "a"]),
         ("as it is", "as it is"),
     ],
@@ -56,6 +76,9 @@ def test_each_form_is_filled_in(template: Any, value: Any) -> None:
     ("template", "reason"),
     [
         ({"$2": "$.args.id"}, "no form of a pointer"),
+        ({"$match": "#([0-9]+)"}, "`of`, the pointer to the text"),
+        ({"$match": "#[0-9]+", "of": {"$1": "$.args.said"}}, "has to have one group"),
+        ({"$match": "#([0-9]+", "of": {"$1": "$.args.said"}}, "no regular expression"),
         ({"$": "$.args.id", "if": "$.args.id"}, "`if` does not go with"),
         ({"$1": "$.args.id", "else": 1}, "`else` goes with `only`"),
         ({"$1": 5}, "takes the text of a JSONPath"),
@@ -86,6 +109,10 @@ def test_a_template_that_is_nested_too_deep_is_refused() -> None:
         {"$1": "$.args.id", "only": "$.args.fields"},
         {"$form": "path", "of": {"$1": "$.args.id"}},
         {"$1": "$.args.id", "if": "$.args.none"},
+        {"$form": "number", "of": "4x"},
+        {"$match": "(?:issue|pull) ([0-9]+)", "of": {"$1": "$.args.said"}},
+        {"$match": "([a-z]+) #", "of": {"$1": "$.args.said"}},
+        {"$match": "(4)", "of": {"$1": "$.args.id"}},
     ],
 )
 def test_what_is_not_there_is_unresolved(template: Any) -> None:
@@ -118,6 +145,26 @@ def test_a_value_that_looks_like_a_pointer_stays_a_value(value: Any) -> None:
     value = {"$1": "$.args.id", "value": value}
     half = filled(parsed({"a": {"$1": "$.args.v"}}), Document({"args": {"v": value}}))
     assert resolved(parsed(half), Document({})) == {"a": value}
+
+
+def test_it_is_known_where_the_values_of_a_template_come_from() -> None:
+    template = parsed(
+        {
+            "a": {"$1": "$.before.contact[0].phone"},
+            "b": [{"$form": "path", "of": {"$1": "$.before.contact[0].mail"}}],
+            "c": {"$": "$.before.contact[*].tags[*]"},
+            "d": {"$1": "$.before.contact[0].mail", "if": "$.args.none"},
+            "e": {"$1": "$.before.contact[0]", "only": "$.args.fields", "else": None},
+        }
+    )
+    contact = ("before", "contact", 0)
+    assert list(taken(template, DOCUMENT)) == [
+        (*contact, "phone"),
+        (*contact, "mail"),
+        (*contact, "tags", 0),
+        (*contact, "phone"),
+        (*contact, "fax"),
+    ]
 
 
 def test_masks_are_no_sources() -> None:

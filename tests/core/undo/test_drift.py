@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -242,3 +243,17 @@ def test_theirs_may_be_overwritten_while_they_are_as_the_person_was_shown() -> N
     assert drift.may_overwrite(verdict.values, shown)
     assert not drift.may_overwrite(verdict.values, drift.state_of(seen({PHONE: "Y"})))
     assert not drift.may_overwrite(verdict.values, {})
+
+
+def test_a_narrow_inverse_writes_what_it_takes_from_before_changed_or_not() -> None:
+    """A whole list that is set back would take a stranger's element with it (undo.md 4)."""
+    ours, theirs, list_ = ("tags", '"ours"'), ("tags", '"theirs"'), ("tags",)
+    wrote = effect({PHONE: "1"}, {PHONE: "1", ours: "ours"}, taken=frozenset({list_}))
+    basis = drift.basis(wrote)
+    beside = {PHONE: "2", ours: "ours"}
+    assert isinstance(drift.judge(basis, seen(beside), narrow=True), Go)
+    verdict = drift.judge(basis, seen({PHONE: "1", ours: "ours", theirs: "theirs"}), narrow=True)
+    assert isinstance(verdict, Review)
+    assert [leaf.cell.path for leaf in verdict.values] == [theirs]
+    whole = replace(basis, taken=frozenset({Cell(CONTACT, ())}))
+    assert isinstance(drift.judge(whole, seen(beside), narrow=True), Review)

@@ -18,6 +18,7 @@ from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.reading import UtcOffset, calendar, language
 from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
 from turnback.core.drift import LeafValues
+from turnback.core.effects import LeafPath, ResourceKey
 from turnback.core.principal import Right
 from turnback.core.undo import account
 from turnback.core.undo.outcome import counts
@@ -43,9 +44,16 @@ PageLimit = Annotated[int | None, Query(ge=1, json_schema_extra=setting("page_li
 
 
 class LeafBody(BaseModel):
-    """One value of a thing in the world: `thing` in words, `path` to the value in it."""
+    """One value of a thing in the world: `path` leads to the value in it.
+
+    The thing is named by the `connection` that reaches it, its `kind` and its `key` there, the
+    members in the contract's order; `thing` is that in words.
+    """
 
     thing: str
+    connection: str
+    kind: str
+    key: list[str | int | float | bool]
     path: list[str]
 
 
@@ -321,14 +329,23 @@ def _item(item: ReportItem) -> dict[str, Any]:
 
 def _values(leaf: LeafValues) -> dict[str, Any]:
     return {
-        "thing": account.thing(leaf.cell.resource),
-        "path": leaf.cell.path,
+        **_leaf(leaf.cell.resource, leaf.cell.path),
         "expected": leaf.expected,
         "now": leaf.now,
         "goal": leaf.goal,
         "has_expected": leaf.is_expected,
         "has_now": leaf.is_now,
         "has_goal": leaf.is_goal,
+    }
+
+
+def _leaf(resource: ResourceKey, path: LeafPath) -> dict[str, Any]:
+    return {
+        "thing": account.thing(resource),
+        "connection": resource.connection,
+        "kind": resource.kind,
+        "key": resource.key,
+        "path": path,
     }
 
 
@@ -356,7 +373,4 @@ def _draft(draft: Draft | None) -> Mapping[str, Any] | None:
 
 
 def _claims(claims: Iterable[Claim]) -> list[dict[str, Any]]:
-    return [
-        {"thing": account.thing(claim.resource), "path": claim.path, "theirs": claim.theirs}
-        for claim in claims
-    ]
+    return [{**_leaf(claim.resource, claim.path), "theirs": claim.theirs} for claim in claims]

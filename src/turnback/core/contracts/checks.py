@@ -32,9 +32,12 @@ RESERVED = frozenset({"key", "unreadable"})
 _PUTS_BACK = (EffectClass.REVERSIBLE, EffectClass.COMPENSABLE)
 
 
-def check(contract: Contract, *, tool: str) -> None:
-    """Raise `ContractRefused` with the first contradiction; data has all of them, `reasons`."""
-    refuse(tool, list(contradictions(contract, tool=tool)))
+def check(contract: Contract, *, tool: str, of: str | None = None) -> None:
+    """Raise `ContractRefused` with the first contradiction; data has all of them, `reasons`.
+
+    `tool` is its name as calls have it, `of` the one that a person is told.
+    """
+    refuse(of or tool, list(contradictions(contract, tool=tool)))
 
 
 def refuse(what: str, reasons: list[str]) -> None:
@@ -149,6 +152,8 @@ def _resource(contract: Contract, kind: str, resource: Resource) -> Iterator[str
         yield from _roots(f"{where}, `read`", [resource.read.args], "key")
         if resource.read.absent_if is not None:
             yield from _asks(f"{where}, `absent_if`", resource.read.absent_if, "key", "now")
+        if resource.read.error_if is not None:
+            yield from _asks(f"{where}, `error_if`", resource.read.error_if, "key", "now")
     for name in ("state", "keep", "canonical"):
         yield from _roots(f"{where}, `{name}`", [getattr(resource, name)], "key", "now")
     for name in resource.canonical or ():
@@ -195,11 +200,15 @@ def _touches(contract: Contract) -> Iterator[str]:
 
 def _whole(contract: Contract) -> Iterator[str]:
     if contract.cases and _is_read(contract):
-        for name in ("touches", "makes", "hold", "key", "notifies", "find", "unchanged"):
+        for name in ("touches", "makes", "hold", "key", "notifies", "find", "unchanged", "refused"):
             if getattr(contract, name):
                 yield f"all its cases are `read`, and it has `{name}`: a read changes nothing"
     if contract.unchanged is not None:
         yield from _asks("`unchanged`", contract.unchanged, "args", "before", "result")
+    if contract.refused is not None:
+        yield from _asks("`refused`", contract.refused, "args", "before", "result")
+        if not any("result" in pointer.roots for pointer in conditions.asked(contract.refused)):
+            yield "`refused` asks nothing of what the tool answered: point to `result`"
     if contract.error_if is not None:
         yield from _asks("`error_if`", contract.error_if, "args", "result")
     yield from _roots("`one_at_a_time`", contract.one_at_a_time, "args")
@@ -279,7 +288,8 @@ def _case(contract: Contract, case: Case, tool: str) -> Iterator[str]:
         roots: tuple[Root, ...] = ("args", "before", "result")
         yield from _names(contract, f"`{name}`", getattr(case, name), *roots)
     for call in case.inverse:
-        yield from _inverse(contract, call, tool)
+        yield from _inverse(contract, call)
+    yield from _toggles(case, tool)
     yield from _moments(case)
     if case.verify is not None:
         yield from _asks("`verify`", case.verify, "args", "now", "result")
@@ -328,7 +338,7 @@ def _unread(contract: Contract, case: Case) -> Iterator[str]:
             )
 
 
-def _inverse(contract: Contract, call: InverseCall, tool: str) -> Iterator[str]:
+def _inverse(contract: Contract, call: InverseCall) -> Iterator[str]:
     where = f"its inverse `{call.call}`"
     each = call.for_each
     item: tuple[Root, ...] = () if each is None else ("item",)
@@ -359,10 +369,18 @@ def _inverse(contract: Contract, call: InverseCall, tool: str) -> Iterator[str]:
             f"{where} names nothing, so that it would act on whatever is there by then: point to"
             " what this call touched"
         )
-    if call.call == tool and given and _repeats(call.args):
+
+
+def _toggles(case: Case, tool: str) -> Iterator[str]:
+    """Where the inverse is the call again, and nothing in it takes a value that it sets.
+
+    On the way to one that does, a step may well be a call with what the contract itself says.
+    """
+    again = [call for call in case.inverse if call.call == tool and list(sources(call.args))]
+    if again and all(_repeats(call.args) for call in again):
         yield (
-            f"{where} is the same call again, a toggle: it would flip what is already back; use a"
-            " call that sets a value, from `before`"
+            f"its inverse `{tool}` is the same call again, a toggle: it would flip what is already"
+            " back; use a call that sets a value, from `before`"
         )
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import calendar
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from turnback.core.contracts import conditions, secrets, states
+from turnback.core.contracts import conditions, secrets, states, templates
 from turnback.core.contracts.equality import canonical
 from turnback.core.contracts.model import (
     Agentic,
@@ -25,10 +25,10 @@ from turnback.core.contracts.model import (
     Settles,
     Template,
 )
-from turnback.core.contracts.pointers import Document
+from turnback.core.contracts.pointers import Document, compiled
 from turnback.core.contracts.states import Observation, Unreadable, key_document
 from turnback.core.contracts.templates import filled, resolved
-from turnback.core.effects import Call, EffectClass, Json, ResourceKey, worst
+from turnback.core.effects import Call, EffectClass, Json, LeafPath, ResourceKey, worst
 from turnback.core.errors import Unresolved
 
 MAX_CALLS = 1_000  # calls of one inverse
@@ -396,6 +396,71 @@ def _object(given: Template, at: Document) -> Mapping[str, Json]:
     return args
 
 
+def taken(
+    contract: Contract, decision: Decision, args: Args, before: Before, result: Json = None
+) -> Mapping[ResourceKey, frozenset[LeafPath]]:
+    """The leaves, or what they lie under, whose values the inverse takes from `before`.
+
+    An inverse writes what it takes, so that it is narrow only beside that. A resource taken as a
+    whole has the empty path. What hangs on a result that is not known is left out.
+    """
+    found: dict[ResourceKey, set[LeafPath]] = {}
+    if decision.case is None:
+        return {}
+    at = document(contract, args, before, result)
+    for part in contract.cases[decision.case].inverse:
+        try:
+            for each, base in _each_at(part.for_each, at):
+                if part.skip is not None and conditions.holds(part.skip, each):
+                    continue
+                for place in templates.taken(part.args, each):
+                    place = (*base, *place[1:]) if place[0] == "item" else place
+                    for key, path in _leaves_at(contract, before, place):
+                        found.setdefault(key, set()).add(path)
+        except Unresolved:
+            continue
+    return {key: frozenset(paths) for key, paths in found.items()}
+
+
+Place = tuple[int | str, ...]
+
+
+def _each_at(for_each: Template, at: Document) -> Iterator[tuple[Document, Place]]:
+    """The document once for each value of `for_each`, and where that value is in it."""
+    path = for_each.get("$", for_each.get("$1")) if isinstance(for_each, dict) else None
+    if path is None:
+        yield from ((each, ()) for each in states.each(for_each, at))
+        return
+    for place in compiled(path).places(at):
+        value: Json = dict(at.members)
+        for step in place:
+            value = value[step]  # type: ignore[index]
+        if "$1" in for_each and isinstance(value, list):
+            for n, item in enumerate(value):
+                yield at.having(item=item), (*place, n)
+        else:
+            yield at.having(item=value), place
+
+
+def _leaves_at(
+    contract: Contract, before: Before, place: Place
+) -> Iterator[tuple[ResourceKey, LeafPath]]:
+    """The leaves that lie at a place of the document, if it is in `before`."""
+    if place[:1] != ("before",):
+        return
+    seen = [(key, one) for key, one in before.observed if place[1:2] in ((), (key.kind,))]
+    if len(place) > 2:
+        seen = seen[int(place[2]) : int(place[2]) + 1]
+    for key, one in seen:
+        resource = contract.resources[key.kind]
+        if len(place) < 4:
+            yield key, ()
+        elif place[3] in resource.state and isinstance(one, Observation):
+            part = str(place[3])
+            below = states.leaf_path(one.parts.get(part), resource.mode(part), place[4:])
+            yield key, (part, *below)
+
+
 def cancel_call(decision: Decision, contract: Contract, args: Args, result: Json) -> Call | None:
     """The vendor's cancel, if the case has one; raises `Unresolved`."""
     if decision.cancel is None:
@@ -444,6 +509,13 @@ def is_unchanged(contract: Contract, args: Args, before: Before, result: Json) -
     if contract.unchanged is None:
         return False
     return conditions.holds(contract.unchanged, document(contract, args, before, result)) is True
+
+
+def is_refused(contract: Contract, args: Args, before: Before, result: Json) -> bool:
+    """Whether the contract knows a failure for one that changed nothing."""
+    if contract.refused is None or result is None:
+        return False
+    return conditions.holds(contract.refused, document(contract, args, before, result)) is True
 
 
 def is_verified(condition: Condition, args: Args, *, now: Json, result: Json) -> bool | None:

@@ -97,13 +97,15 @@ class ReadCall(Part):
     """The call that reads a resource: its arguments come from the key alone.
 
     `error_is`: a failing read whose text has the pattern means that the resource is `absent`.
-    `absent_if`: an answer of which this holds means it too.
+    `absent_if`: an answer of which this holds means it too. `error_if`: an answer of which this
+    holds is a failure, whatever it calls itself: prose that says sorry, a page of several.
     """
 
     call: ToolName
     args: Named = {}
     error_is: dict[Literal["absent"], Pattern] = {}
     absent_if: Condition | None = None
+    error_if: Condition | None = None
 
 
 class ById(Part):
@@ -303,13 +305,14 @@ class Contract(Part):
     """What one tool declares of itself.
 
     `touches`: the resources of a call, from its arguments; `makes`: those that it brings into
-    being and whose key only its result names. `unchanged`: a success that changed nothing.
-    `error_if`: a success that is a failure. `hold`: seconds between the commit of the intent and
-    the sending, in which a cancel is a true one. `one_at_a_time`: scopes of which no two calls
-    are under way. `secret`: pointers to arguments and results that are nobody's to see.
-    `max_before`: bytes of a before-state beyond which it is not kept. `names`: what a person may
-    be shown of the call in a draft (subject, date, amount; never a body). `at_least`: the mildest
-    class of its calls that are no reads, whatever their case says.
+    being and whose key only its result names. `unchanged`: a success that changed nothing;
+    `refused`: a failure that changed nothing. `error_if`: a success that is a failure. `hold`:
+    seconds between the commit of the intent and the sending, in which a cancel is a true one.
+    `one_at_a_time`: scopes of which no two calls are under way. `secret`: pointers to arguments
+    and results that are nobody's to see. `max_before`: bytes of a before-state beyond which it is
+    not kept. `names`: what a person may be shown of the call in a draft (subject, date, amount;
+    never a body). `at_least`: the mildest class of its calls that are no reads, whatever their
+    case says.
     """
 
     resources: dict[Name, Resource] = {}
@@ -317,6 +320,7 @@ class Contract(Part):
     makes: Resources = ()
     cases: Annotated[tuple[Case, ...], Field(max_length=MAX_PARTS)] = ()
     unchanged: Condition | None = None
+    refused: Condition | None = None
     error_if: Condition | None = None
     find: Find | None = None
     hold: Annotated[float, Field(gt=0, le=MAX_HOLD)] | None = None

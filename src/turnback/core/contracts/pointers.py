@@ -275,6 +275,22 @@ def matches(pattern: str, text: object, *, whole: bool = False) -> bool:
     return look(map_re(pattern), text, timeout=MATCH_TIMEOUT) is not None
 
 
+def found_by(pattern: str, text: str) -> list[str]:
+    """What the group of a pattern takes wherever it is found in a text, each once.
+
+    Raises `TimeoutError`.
+    """
+    if len(text) > MAX_MATCHED:
+        return []
+    found = regex.finditer(map_re(pattern), text, timeout=MATCH_TIMEOUT)
+    return list(dict.fromkeys(one[1] for one in found if one[1]))
+
+
+def groups(text: str) -> int:
+    """How many groups a regular expression has; raises `ContractRefused`."""
+    return int(regex.compile(map_re(pattern(text))).groups)
+
+
 def pattern(text: str) -> str:
     """The text, where it is a regular expression; raises `ContractRefused`."""
     try:

@@ -6,13 +6,13 @@ that equal ones are written alike (`1.0` is `1`); a boolean is no number.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from turnback.core.contracts import conditions
 from turnback.core.contracts.equality import canonical, plain, same
-from turnback.core.contracts.model import ById, Contract, Mode, Resource, Touches
+from turnback.core.contracts.model import ById, Contract, Mode, ReadCall, Resource, Touches
 from turnback.core.contracts.pointers import Document, matches
 from turnback.core.contracts.templates import is_list, resolved
 from turnback.core.effects import Call, Json, LeafPath, Leaves, ResourceKey, Scalar
@@ -165,7 +165,8 @@ def observe(
     if read is None:
         return Unreadable(f"a `{key.kind}` cannot be read")
     answer = body(text, structured)
-    if is_error or conditions.says_error(answer):
+    document = Document({"key": key_document(resource, key), "now": answer})
+    if is_error or conditions.says_error(answer) or _fails(read, document):
         absent = read.error_is.get("absent")
         try:
             if absent is not None and matches(absent, text or _error_text(answer)):
@@ -173,7 +174,6 @@ def observe(
         except TimeoutError:
             return Unreadable("the pattern of `error_is` takes too long over its error")
         return Unreadable(f"its read failed: {shown(text or _error_text(answer), limit=200)}")
-    document = Document({"key": key_document(resource, key), "now": answer})
     try:
         check(answer, (), MAX_DEPTH)
         if read.absent_if is not None and conditions.holds(read.absent_if, document):
@@ -183,6 +183,11 @@ def observe(
         return Unreadable(f"its read answers what cannot be kept: {error.message}")
     except Unresolved as error:
         return Unreadable(error.message)
+
+
+def _fails(read: ReadCall, document: Document) -> bool:
+    """Whether an answer is a failure by its contract; so it is where nobody can tell."""
+    return read.error_if is not None and conditions.holds(read.error_if, document) is not False
 
 
 def _observed(
@@ -295,6 +300,29 @@ def _by_id(items: list[Json], mode: ById) -> Iterator[tuple[LeafPath, Json]]:
         seen.add(name)
         for path, leaf in flattened(item, "exact"):
             yield (name, *path), leaf
+
+
+def leaf_path(value: Json, mode: Mode, steps: Iterable[int | str]) -> LeafPath:
+    """The path of a leaf, or of what leaves lie under, to which these steps lead in a value."""
+    path: list[str] = []
+    for step in steps:
+        if isinstance(value, list) and isinstance(step, int):
+            if mode == "set":
+                return (*path, canonical(value[step]).decode())
+            element: Any = value[step]
+            if isinstance(mode, ById):
+                name = element.get(mode.by) if isinstance(element, dict) else None
+                path.append(name if isinstance(name, str) else canonical(name).decode())
+                mode = "exact"
+            else:
+                path.append(str(step))
+            value = element
+        elif isinstance(value, dict) and isinstance(step, str):
+            path.append(step)
+            value = value.get(step)
+        else:
+            break
+    return tuple(path)
 
 
 @dataclass(frozen=True, slots=True)

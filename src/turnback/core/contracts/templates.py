@@ -6,7 +6,8 @@
     {$1: path, only: path}  of the object found, those members that the object at the second path
                             has too; `else: value` is for one that the first lacks
     {$form: name, of: …}    a name in its plain form: `path` (no `.`, no doubled `/`), `casefold`,
-                            `text` (of a number its digits)
+                            `text` (of a number its digits), `number` (of digits the number)
+    {$match: pattern, of: …}  of a text what the pattern's one group takes, where it is found once
     {$parents: path}        the folders above the path found, the nearest first
     {$literal: value}       the value itself, whatever it looks like
 
@@ -16,11 +17,12 @@ not declared.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from turnback.core.contracts.equality import canonical, plain
-from turnback.core.contracts.pointers import Document, Pointer, compiled
+from turnback.core.contracts.pointers import Document, Pointer, compiled, found_by, groups
 from turnback.core.effects import Json
 from turnback.core.errors import ContractRefused, Unresolved
 from turnback.core.values import shown
@@ -29,11 +31,13 @@ Template = Any
 """JSON in which pointers stand; checked by `parsed`."""
 
 MAX_DEPTH = 40  # containers in each other in a template
+MAX_PATTERN = 1_000  # characters of a pattern
 
 _COMPANIONS: dict[str, frozenset[str]] = {
     "$": frozenset(),
     "$1": frozenset({"if", "only", "else"}),
     "$form": frozenset({"of"}),
+    "$match": frozenset({"of"}),
     "$parents": frozenset(),
     "$literal": frozenset(),
 }
@@ -81,11 +85,23 @@ def _form(form: str, template: dict[str, Any], depth: int) -> Template:
     if form == "$literal":
         return dict(template)
     if form == "$form":
-        if value not in _FORMS:
-            names = ", ".join(f"`{name}`" for name in _FORMS)
+        if value not in (*_FORMS, "number"):
+            names = ", ".join(f"`{name}`" for name in (*_FORMS, "number"))
             raise ContractRefused(f"`$form` is one of {names}, not `{shown(str(value))}`")
         if "of" not in template:
             raise ContractRefused("`$form` needs `of`, the pointer whose value it is the form of")
+        return {form: value, "of": parsed(template["of"], depth=depth - 1)}
+    if form == "$match":
+        if "of" not in template or not isinstance(value, str) or len(value) > MAX_PATTERN:
+            raise ContractRefused(
+                f"`$match` takes a pattern of at most {MAX_PATTERN} characters, and `of`, the"
+                " pointer to the text that it is looked for in"
+            )
+        if groups(value) != 1:
+            raise ContractRefused(
+                f"`$match`: `{shown(value)}` has to have one group, which is what is taken:"
+                " write `(?:…)` around what is not"
+            )
         return {form: value, "of": parsed(template["of"], depth=depth - 1)}
     done: dict[str, Any] = {}
     for name, part in template.items():
@@ -133,6 +149,31 @@ def sources(template: Template) -> Iterator[Pointer]:
     elif isinstance(template, list):
         for part in template:
             yield from sources(part)
+
+
+def taken(template: Template, document: Document) -> Iterator[tuple[int | str, ...]]:
+    """Where in the document the values are that come to stand in the template, once filled in.
+
+    Raises `Unresolved` where a pointer is not known yet.
+    """
+    if isinstance(template, dict):
+        if "if" in template and not compiled(template["if"]).find(document):
+            return
+        form = next((name for name in ("$", "$1", "$parents") if name in template), None)
+        if form is None:
+            if "$literal" not in template:
+                for part in template.values():
+                    yield from taken(part, document)
+            return
+        for place in compiled(template[form]).places(document):
+            if "only" in template:
+                mask = compiled(template["only"]).one(document)
+                yield from ((*place, name) for name in (mask if isinstance(mask, dict) else ()))
+            else:
+                yield place
+    elif isinstance(template, list):
+        for part in template:
+            yield from taken(part, document)
 
 
 def is_list(template: Template) -> bool:
@@ -207,11 +248,37 @@ _FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-def _form_of(template: dict[str, Any], document: Document) -> str:
+def _form_of(template: dict[str, Any], document: Document) -> Json:
     value = plain(resolved(template["of"], document))
-    if template["$form"] == "text" and isinstance(value, int | float):
-        return canonical(value).decode()
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if template["$form"] == "text":
+            return canonical(value).decode()
+        if template["$form"] == "number":
+            return value
+    if template["$form"] == "number":
+        return _number(_text(value, "$form"))
     return _FORMS[template["$form"]](_text(value, "$form"))
+
+
+def _number(text: str) -> int:
+    if not _DIGITS.fullmatch(text):
+        raise Unresolved(f"`{shown(text)}` is no whole number")
+    return int(text)
+
+
+_DIGITS = re.compile(r"-?[0-9]{1,15}")
+
+
+def _matched(template: dict[str, Any], document: Document) -> str:
+    text = _text(resolved(template["of"], document), "$match")
+    try:
+        found = found_by(template["$match"], text)
+    except TimeoutError:
+        raise Unresolved(f"`{shown(template['$match'])}` takes too long over a text") from None
+    if len(found) != 1:
+        count = len(found) or "nothing"
+        raise Unresolved(f"`{shown(template['$match'])}` finds {count}, not exactly one")
+    return found[0]
 
 
 _FILL: dict[str, Callable[[dict[str, Any], Document], Json | _Left]] = {
@@ -219,6 +286,7 @@ _FILL: dict[str, Callable[[dict[str, Any], Document], Json | _Left]] = {
     "$1": _one,
     "$literal": lambda template, document: template["$literal"],
     "$form": _form_of,
+    "$match": _matched,
     "$parents": lambda template, document: list[Json](
         parents(_text(compiled(template["$parents"]).one(document), "$parents"))
     ),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cmp_to_key
 
-from turnback.core.effects import CallState, Effect, Json, LeafPath, ResourceKey
+from turnback.core.effects import CallState, Effect, Json, LeafPath, ResourceKey, lies_under
 from turnback.core.undo.rows import Because
 
 LONGEST_ID = 200
@@ -85,12 +85,15 @@ def passes_by(older: Effect, newer: Effect, resource: ResourceKey) -> bool:
     """Whether undoing `older` leaves what `newer` wrote to a resource as it is.
 
     So it is where the older one's inverse writes its own leaves alone, and the newer one wrote
-    none of them.
+    none of them, nor of those that it takes from before.
     """
     if not older.narrow:
         return False
     ours, theirs = written(older, resource), written(newer, resource)
-    return ours is not None and theirs is not None and not ours & theirs
+    if ours is None or theirs is None or ours & theirs:
+        return False
+    taken = {path for t in older.touches if t.resource == resource for path in t.taken}
+    return not any(lies_under(path, taken) for path in theirs)
 
 
 def written(effect: Effect, resource: ResourceKey) -> frozenset[LeafPath] | None:
