@@ -183,8 +183,11 @@ class Ground(Acting):
         return found
 
 
-def claimed(*reports: Mapping[str, Any]) -> set[str]:
-    """The leaves, or things, that residues account for; of each effect those of its last undo."""
+def claimed(*reports: Mapping[str, Any], theirs: bool = True) -> set[str]:
+    """The leaves, or things, that residues account for; of each effect those of its last undo.
+
+    `theirs`: those as well that are said to be as somebody else has left them.
+    """
     residues: dict[str, Any] = {}
     for one in reports:
         for item in one["items"]:
@@ -193,6 +196,8 @@ def claimed(*reports: Mapping[str, Any]) -> set[str]:
     found = set()
     for residue in residues.values():
         for leaf in residue["leaves"]:
+            if leaf["theirs"] and not theirs:
+                continue
             key = "|".join(str(part) for part in leaf["key"])
             found.add("|".join([leaf["kind"], key, *leaf["path"]]))
     return found

@@ -500,6 +500,7 @@ TASKS = parse(
         "cases": [
             {
                 "class": "reversible",
+                "narrow": True,
                 "inverse": [
                     {
                         "call": "put",

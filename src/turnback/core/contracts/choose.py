@@ -399,13 +399,13 @@ def _object(given: Template, at: Document) -> Mapping[str, Json]:
 def taken(
     contract: Contract, decision: Decision, args: Args, before: Before, result: Json = None
 ) -> Mapping[ResourceKey, frozenset[LeafPath]]:
-    """The leaves, or what they lie under, whose values the inverse takes from `before`.
+    """The leaves, or what they lie under, whose values a narrow inverse takes from `before`.
 
     An inverse writes what it takes, so that it is narrow only beside that. A resource taken as a
     whole has the empty path. What hangs on a result that is not known is left out.
     """
     found: dict[ResourceKey, set[LeafPath]] = {}
-    if decision.case is None:
+    if decision.case is None or not decision.narrow:
         return {}
     at = document(contract, args, before, result)
     for part in contract.cases[decision.case].inverse:
