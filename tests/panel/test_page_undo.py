@@ -191,7 +191,8 @@ async def test_a_revert_of_the_canvas_only_leaves_what_was_done_outside_and_the_
     assert {effect["standing"] for effect in stands} == {"in_force"}
     assert (await demo.get(f"/sessions/{session}/undos"))["undos"] == []
 
-    await desk.ask("hello")
+    await desk.ask("Load sales.csv")
+    await expect(desk.operators).to_have_count(1)  # the note is none of the person's words
     chip = desk.page.locator(".world-chip")
     await chip.get_by_text("The agent was told of 12 effects outside").click()
     await expect(chip.get_by_role("listitem").filter(has_text="demo.send_email")).to_contain_text(

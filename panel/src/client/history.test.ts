@@ -23,6 +23,8 @@ function tree(...named: string[]): ReadonlyMap<string, Step> {
 }
 
 const keys = (rows: ReturnType<typeof rowsOf>) => rows.map(({ key }) => key);
+const passing = ({ rail }: ReturnType<typeof rowsOf>[number]) =>
+  rail.through.map(({ lane, onPath }) => `${lane} ${onPath ? "shown" : "other"}`);
 const all = (trunk: ReturnType<typeof treeOf>) => new Set(everyTurn(trunk).map((turn) => turn.key));
 
 describe("the tree of a session", () => {
@@ -82,7 +84,7 @@ describe("the rows of the tree", () => {
   it("draw a lane for each line, and let those pass that go on below", () => {
     const rows = rowsOf(trunk, all(trunk), null);
     expect(rows.map(({ rail }) => rail.lane)).toEqual([0, 0, 0, 1, 1, 0, 0, 0]);
-    expect(rows.map(({ rail }) => rail.through)).toEqual([[], [], [], [0], [0], [], [], []]);
+    expect(rows.map(passing)).toEqual([[], [], [], ["0 shown"], ["0 shown"], [], [], []]);
     expect(rows.map(({ rail }) => rail.from)).toEqual([
       "here", "above", "above", "left", "above", "above", "above", "above",
     ]);
@@ -95,7 +97,7 @@ describe("the rows of the tree", () => {
     const ended = treeOf(parted, "a1", null);
     const rows = rowsOf(ended, all(ended), null);
     expect(keys(rows)).toEqual([ROOT_STEP, "a0", "a0 a1", "b0", "b0 b1", "c0", "c0 c1", "c0 c2"]);
-    expect(rows.map(({ rail }) => rail.through)).toEqual([[], [], [], [0], [0], [], [], []]);
+    expect(rows.map(passing)).toEqual([[], [], [], ["0 other"], ["0 other"], [], [], []]);
   });
 
   it("have the open step of the turn at work last among its steps", () => {

@@ -25,7 +25,7 @@ export interface TurnOnLine {
 export interface Rail {
   lane: number;
   /** Lanes of other lines that go on below. */
-  through: readonly number[];
+  through: readonly { lane: number; onPath: boolean }[];
   /** The line comes from above, or leaves the lane to the left, or begins here. */
   from: "above" | "left" | "here";
   /** The line goes on below. */
@@ -125,7 +125,7 @@ export function rowsOf(
     line: readonly TurnOnLine[],
     level: number,
     lane: number,
-    outer: readonly number[],
+    outer: Rail["through"],
     count: { place: number; of: number },
   ) => {
     line.forEach((turn, at) => {
@@ -185,8 +185,10 @@ export function rowsOf(
       }
       const inner = { place: own.length + tail, of };
       sideLines.forEach((side, index) => {
-        const passes = !last || index < sideLines.length - 1;
-        walk(side, level + 1, lane + 1, passes ? [...outer, lane] : outer, inner);
+        const next = line[at + 1];
+        const passes = next !== undefined || index < sideLines.length - 1;
+        const passing = { lane, onPath: next?.onPath ?? false };
+        walk(side, level + 1, lane + 1, passes ? [...outer, passing] : outer, inner);
       });
     });
   };

@@ -52,7 +52,7 @@ from turnback.agent.grammar import (
     parse,
     parse_details,
 )
-from turnback.agent.prompt import WORKFLOW_CLOSES, WORKFLOW_OPENS
+from turnback.agent.prompt import OUTSIDE_OPENS, WORKFLOW_CLOSES, WORKFLOW_OPENS
 from turnback.agent.story import Made
 from turnback.core.operators import CATALOG
 
@@ -190,11 +190,11 @@ class _Turn:
             for part in message.parts:
                 match part:
                     case UserPromptPart(content=str(content)):
-                        prompt, steps, error, files = content, 0, "", ()
+                        prompt, steps, error, files = _words(content), 0, "", ()
                         calls.clear()
                         made.clear()
                     case UserPromptPart(content=[str(content), *attached]):
-                        prompt, steps, error, files = content, 0, "", tuple(attached)
+                        prompt, steps, error, files = _words(content), 0, "", tuple(attached)
                         calls.clear()
                         made.clear()
                     case ToolCallPart():
@@ -211,6 +211,11 @@ class _Turn:
 
     def touched(self, *tools: str) -> list[str]:
         return [str(call.args.get("operatorId")) for call in self.done if call.name in tools]
+
+
+def _words(content: str) -> str:
+    """What the person said; how things stand outside is not part of the language."""
+    return content.rsplit(OUTSIDE_OPENS, 1)[0]
 
 
 @dataclass(frozen=True)

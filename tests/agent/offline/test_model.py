@@ -10,6 +10,7 @@ from offline_turns import follow
 from turnback.agent.grammar import NAMES, RECIPES
 from turnback.agent.loop import Delta, RunLimits, StepDraft, run_turn
 from turnback.agent.models import resolve
+from turnback.agent.prompt import OUTSIDE_OPENS
 from turnback.agent.steps import PastStep
 from turnback.core.operators import CATALOG
 from turnback.core.tree import EndReason, Role
@@ -39,6 +40,11 @@ async def test_it_streams_word_by_word_and_arguments_in_pieces() -> None:
     assert len([delta for delta in pieces if delta.tool]) > 3
     assert drafts[-1].end_reason is EndReason.COMPLETE
     assert all(draft.usage is None for draft in drafts)
+
+
+def test_what_stands_outside_is_none_of_the_persons_words() -> None:
+    told = follow(f'load sales.csv{OUTSIDE_OPENS}{{"notTakenBack": []}}]')
+    assert [one["operatorType"] for one in told.workflow.operators.values()] == ["CSVFileScan"]
 
 
 def test_every_recipe_and_type_is_named_in_the_help() -> None:

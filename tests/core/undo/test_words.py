@@ -110,6 +110,15 @@ def test_nobody_is_written_to_who_was_not_told() -> None:
     assert residue_text(left("file_left", fix=Fix.YOU), Language.ENGLISH, str).draft is None
 
 
+@pytest.mark.parametrize("language", Language)
+def test_who_is_not_named_begins_a_sentence_as_words_do_and_a_name_stays_as_it_is(
+    language: Language,
+) -> None:
+    nobody = residue_text(left("compensated", people=()), language, str).saw
+    assert nobody[0].isupper()
+    assert residue_text(left("compensated"), Language.ENGLISH, str).saw.startswith("anna@")
+
+
 def test_a_long_list_of_people_is_counted_and_a_strangers_text_is_bounded() -> None:
     people = tuple(f"p{n}" for n in range(40))
     names = (("subject", "long\n" * 1000),)

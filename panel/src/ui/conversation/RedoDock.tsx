@@ -97,9 +97,11 @@ function Outside({
     .flatMap((step) => step.toolCalls ?? [])
     .map((call) => outsideOf(outside, call.toolCallId))
     .filter(({ effect, standing }) => effect !== null && standing !== null);
-  const stand = known.filter(({ standing }) => standing !== null && OPEN_STANDINGS.has(standing));
+  const inForce = known.filter(({ standing }) => standing !== null && OPEN_STANDINGS.has(standing));
+  const gone = known.length - inForce.length;
+  // What an undo has been about is said by its own dock.
+  const stand = inForce.filter(({ item }) => item === null);
   const own = stand.filter(({ owner }) => owner === null);
-  const gone = known.length - stand.length;
   return (
     <>
       {stand.length > 0 && (

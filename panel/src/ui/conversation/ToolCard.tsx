@@ -48,6 +48,9 @@ export function ToolCard({
   const id = text(input["operatorId"]);
   const tool = useTool(name);
   const { effect, standing, heldUntil, item, owner } = useOutsideOf(callId);
+  const remains = item?.residue?.status === "open";
+  /** Whether how it stands is all that there is to say of it. */
+  const alone = !remains && owner === null;
   const state = result === null ? "running" : result.isError ? "error" : "ok";
   const summary = result?.isError ? result.output : text(input["summary"]);
   return (
@@ -65,10 +68,8 @@ export function ToolCard({
           {id && <> <code>{id}</code></>}
         </span>
         <span className="tool-state">
-          {standing !== null && <StandingBadge standing={standing} heldUntil={heldUntil} />}
           {standing === null && result === null && tool && <ClassBadge of={tool.class} />}
-          {owner !== null && <OwnerBadge owner={owner} />}
-          {item?.residue?.status === "open" && <span className="left-badge">something remains</span>}
+          {standing !== null && alone && <StandingBadge standing={standing} heldUntil={heldUntil} />}
           {result && result.output.length >= SIZED && <small>{inBytes(result.output.length)}</small>}
           {state === "ok" && <CheckIcon />}
           {state === "error" && <AlertIcon />}
@@ -78,6 +79,13 @@ export function ToolCard({
           </span>
         </span>
         <DownIcon />
+        {!alone && (
+          <span className="tool-badges">
+            {standing !== null && <StandingBadge standing={standing} heldUntil={heldUntil} />}
+            {remains && <span className="left-badge">something remains</span>}
+            {owner !== null && <OwnerBadge owner={owner} />}
+          </span>
+        )}
         {summary !== null && (
           <span className="tool-summary" dir="auto">
             {firstWords(summary, SUMMARY)}

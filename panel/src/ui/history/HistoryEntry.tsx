@@ -6,6 +6,7 @@ import { counted, firstWords } from "../../client/words";
 import { LOCAL, useCaller } from "../account/useCaller";
 import { full } from "../time";
 import { OwnerBadge } from "../undo/OwnerBadge";
+import { Said } from "../undo/Said";
 import { StandingBadge } from "../undo/StandingBadge";
 import { totals, type Done } from "./summaries";
 
@@ -43,7 +44,7 @@ export function HistoryEntry({
                 ? firstWords(turn.prompt.content, 90)
                 : `The rest of a turn: ${stepWords(turn.steps[0])}`}
             </strong>
-            {turn.hasHead && <HeadTag />}
+            {turn.hasHead && (row.expanded !== true || headId === lastStepOf(turn)) && <HeadTag />}
             {turn.hasRedo && redoId === lastStepOf(turn) && <span className="tag">Redo leads here</span>}
           </div>
           <p className="entry-made">
@@ -65,8 +66,8 @@ export function HistoryEntry({
             <span className="entry-words" dir="auto">
               {stepWords(step)}
             </span>
-            {step?.id === headId && <HeadTag />}
-            {step?.id === redoId && <span className="tag">Redo leads here</span>}
+            {step?.id === headId && headId !== lastStepOf(turn) && <HeadTag />}
+            {step?.id === redoId && redoId !== lastStepOf(turn) && <span className="tag">Redo leads here</span>}
           </div>
           <Effects done={done} />
         </>
@@ -158,7 +159,7 @@ function Effects({ done }: { done: readonly Done[] }) {
           {owner !== null && <OwnerBadge owner={owner} />}
           {left !== null && (
             <span className="entry-left" data-status={left.status}>
-              {left.what ?? "Something remains."}{" "}
+              {left.what === null ? "Something remains." : <Said text={left.what} />}{" "}
               {left.status === "acknowledged" && <em>Acknowledged.</em>}
               {left.status === "settled" && <em>It has settled.</em>}
             </span>

@@ -6,8 +6,8 @@ import type { HistoryRow } from "../../client/history";
 /** Pixels between two lanes, and from the edge to the first. */
 const LANE = 18;
 const EDGE = 13;
-/** Pixels from a row's top to the middle of its stop. */
-const STOP = 19;
+/** Pixels from a row's top to the middle of its stop: of a turn, and of a step. */
+const STOPS = [19, 16] as const;
 /** Lanes beyond this one lie on it: deeper still there is no room. */
 const DEEPEST = 6;
 
@@ -17,7 +17,9 @@ export function RailMark({ row, width }: { row: HistoryRow; width: number }) {
   const { rail, kind, turn } = row;
   const at = x(rail.lane);
   const small = kind === "step" || kind === "open";
+  const own = rail.onPath ? "is-on-path" : undefined;
   const left = x(rail.lane - 1);
+  const stop = STOPS[small ? 1 : 0];
   return (
     <svg
       className="rail"
@@ -25,20 +27,26 @@ export function RailMark({ row, width }: { row: HistoryRow; width: number }) {
       height="100%"
       aria-hidden="true"
       focusable="false"
-      data-on-path={rail.onPath || undefined}
     >
-      {rail.through.map((lane) => (
-        <line key={lane} className="rail-other" x1={x(lane)} x2={x(lane)} y1="0" y2="100%" />
+      {rail.through.map(({ lane, onPath }) => (
+        <line
+          key={lane}
+          className={onPath ? "is-on-path" : undefined}
+          x1={x(lane)}
+          x2={x(lane)}
+          y1="0"
+          y2="100%"
+        />
       ))}
-      {rail.from === "above" && <line x1={at} x2={at} y1="0" y2={STOP} />}
+      {rail.from === "above" && <line className={own} x1={at} x2={at} y1="0" y2={stop} />}
       {rail.from === "left" && (
-        <path d={`M${left} 0C${left} ${STOP / 2} ${at} 2 ${at} ${STOP}`} fill="none" />
+        <path className={own} d={`M${left} 0C${left} ${stop / 2} ${at} 2 ${at} ${stop}`} fill="none" />
       )}
-      {rail.goesOn && <line x1={at} x2={at} y1={STOP} y2="100%" />}
+      {rail.goesOn && <line className={own} x1={at} x2={at} y1={stop} y2="100%" />}
       <circle
-        className={turn.hasHead && !small ? "is-head" : undefined}
+        className={turn.hasHead && !small ? "is-head" : own}
         cx={at}
-        cy={STOP}
+        cy={stop}
         r={small ? 3.5 : 5.5}
         data-open={kind === "open" || kind === "earlier" || undefined}
       />

@@ -66,6 +66,7 @@ export function RevertPreview({
   return (
     <section
       className="preview"
+      data-acts={acts || undefined}
       role="dialog"
       aria-labelledby="preview-heading"
       onKeyDown={(event) => {
@@ -88,7 +89,7 @@ export function RevertPreview({
               ? "The conversation has moved on. This is what the revert would do now."
               : summary(looked)}
         </p>
-        {preview && <Turns preview={preview} />}
+        {preview && preview.turn_count > 1 && <Turns preview={preview} />}
         {preview && preview.edit_count > 0 && (
           <Edits preview={preview} keep={keep} onKeep={setKeep} />
         )}

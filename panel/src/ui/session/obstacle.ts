@@ -14,6 +14,7 @@ export function obstacle({ state, connection, moving }: View, rights: Rights): s
   if (state.archived) return "This session is archived and read-only";
   switch (state.agent) {
     case "GENERATING":
+      if (state.waitingFor.length > 0) return "The agent waits for a decision";
       return "The agent is working";
     case "STOPPING":
       return "The agent is stopping";

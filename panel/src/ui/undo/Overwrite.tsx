@@ -36,7 +36,7 @@ export function Overwrite({
         ref={opener}
         className="button small"
         blocked={blocked}
-        label={`Overwrite what somebody else has written: ${tool}`}
+        label={`Overwrite theirs… (${tool})`}
         onAct={() => setAsking(true)}
       >
         Overwrite theirs…

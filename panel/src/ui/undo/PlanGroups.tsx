@@ -7,6 +7,7 @@ import { counted } from "../../client/words";
 import { PageLink } from "../common/PageLink";
 import { sessionPath } from "../router";
 import { toSecond } from "../time";
+import { Said } from "./Said";
 import { StandingBadge } from "./StandingBadge";
 import { OutsideContext } from "./useOutside";
 import type { Check, PlanState } from "./usePlan";
@@ -124,7 +125,7 @@ function Member({ member, check }: { member: RestMember; check: Check | null }) 
       )}
       {leaves && (
         <span className="plan-leaves" dir="auto">
-          {leaves.what} {leaves.settles}
+          <Said text={leaves.what} /> <Said text={leaves.settles} />
         </span>
       )}
       {member.not_kept.length > 0 && (

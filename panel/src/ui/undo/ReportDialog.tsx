@@ -8,6 +8,7 @@ import type { RestReport, RestUndoItem } from "../../client/types";
 import { counted } from "../../client/words";
 import { Dialog } from "../common/Dialog";
 import { ResidueList } from "./ResidueList";
+import { Said } from "./Said";
 import { UndoEffects } from "./UndoEffects";
 import { Values } from "./Values";
 import { useReport } from "./useReport";
@@ -114,7 +115,9 @@ function Item({ item }: { item: RestUndoItem }) {
         <code>{item.tool}</code> <bdi>{item.what}</bdi>
         {item.people.length > 0 && <small dir="auto">{item.people.join(", ")}</small>}
       </span>
-      <span className="report-said">{item.said}</span>
+      <span className="report-said">
+        <Said text={item.said} />
+      </span>
       {item.values.length > 0 && <Values values={item.values} />}
     </li>
   );

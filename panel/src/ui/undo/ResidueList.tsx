@@ -4,6 +4,7 @@ import { useState } from "react";
 
 import type { RestDraft, RestResidue, RestUndoItem } from "../../client/types";
 import { Overwrite } from "./Overwrite";
+import { Said } from "./Said";
 
 export function ResidueList({
   residues,
@@ -38,13 +39,15 @@ export function ResidueList({
                   if (residue.status === "open") onAcknowledge(residue);
                 }}
               />
-              <span dir="auto">{residue.what}</span>
+              <span dir="auto">
+                <Said text={residue.what} />
+              </span>
             </label>
             <p className="residue-more" dir="auto">
-              {residue.saw} {residue.settles}
+              <Said text={residue.saw} /> <Said text={residue.settles} />
             </p>
             <p className="residue-more" dir="auto">
-              {residue.how}
+              <Said text={residue.how} />
             </p>
             {residue.status === "settled" && (
               <p className="residue-more" lang="en">

@@ -90,9 +90,12 @@ def residue_text(residue: ResidueRow, language: Language, when: When) -> Residue
             date=residue.since,
             body=words.draft_body.format(**facts),
         )
+    saw = template.saw.format(**facts)
+    if not residue.people:
+        saw = saw[:1].upper() + saw[1:]  # a name keeps its letters, these words begin a sentence
     return ResidueText(
         what=template.what.format(**facts),
-        saw=template.saw.format(**facts),
+        saw=saw,
         how=words.fixes[residue.fix],
         settles=settles,
         draft=draft,
