@@ -142,7 +142,7 @@ ROWS = [
     Row(f"GET {S}/residues", "run"),
     Row(f"POST {S}/residues/{{residue_id}}/acknowledge", "run", "unknown_residue"),
     Row(f"POST {S}/residues/{{residue_id}}/overwrite", "run", "unknown_residue"),
-    Row(f"POST {S}/undo-plan", "run", 201, body={"turn_ids": ["?"]}),
+    Row(f"POST {S}/undo-plan", "run", "unknown_turn", body={"turn_ids": ["?"]}),
     Row(f"POST {S}/undos", "run", "unknown_plan", body={"plan_id": "?"}),
     Row(f"GET {S}/steps/{{step_id}}/workflow", "read"),
     Row(f"GET {S}/diff", "read", params={"from": "step-initial", "to": "{step_id}"}),

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from people import peopled
 from processes import eventually
+from rest import problem
 from scripted_provider import ScriptedProvider, call, text
 from serving import serving
 from undoing import place, report, states, undo_frames
 from wire import is_error
 
 from turnback.agent import story
+from turnback.store.ids import new_id
 
 
 async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
@@ -161,6 +163,20 @@ async def test_of_twelve_effects_and_five_calls_at_most_five_arrive_and_the_rest
                 i["effect_id"] for i in report["items"] if i["state"] == "not_started"
             }
             assert report["outcome"] == "partially_reverted"
+
+
+async def test_what_is_named_in_a_plan_has_to_be_there(fresh_database: str) -> None:
+    async with peopled(fresh_database) as world:
+        made, another = world.made["project"], world.made["private"]
+        url = f"/sessions/{made.id}/undo-plan"
+        for asked, code in (
+            ({"turn_ids": [made.turn, new_id()]}, "unknown_turn"),
+            ({"turn_ids": [another.turn]}, "unknown_turn"),
+            ({"effect_ids": [new_id()]}, "unknown_effect"),
+            ({"effect_ids": ["x"]}, "unknown_effect"),
+            ({"undo_id": new_id()}, "unknown_undo"),
+        ):
+            problem(await world.ask("owner", "POST", url, json=asked), 404, code)
 
 
 @pytest.mark.undo(35)

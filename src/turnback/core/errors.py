@@ -378,6 +378,12 @@ class NoSuchApproval(NotFound):
     code = "unknown_approval"
 
 
+class UnknownEffect(NotFound):
+    """No such effect of this session, nor of a turn that it inherits."""
+
+    code = "unknown_effect"
+
+
 class UnknownPlan(NotFound):
     """No such undo plan of this caller's in this session."""
 

@@ -7,7 +7,7 @@ between (undo.md 5).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from turnback.core import tree
@@ -18,6 +18,7 @@ from turnback.core.errors import (
     PlanRefused,
     PlanRequired,
     UndoInProgress,
+    UnknownEffect,
 )
 from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.budget import UndoLimits, default_budget
@@ -104,6 +105,22 @@ class UndoPlanning:
         )
         budget = asked.within(default_budget(len(plan.members), self._limits))
         return Foreseen(replace(plan, budget=budget), {effect.id: effect for effect in effects})
+
+    async def named(self, turn_ids: Sequence[str], effect_ids: Sequence[str]) -> tuple[str, ...]:
+        """What somebody has named, if it is there. Raises `UnknownTurn`, `UnknownEffect`."""
+        known, key = self._memory.tree, self._memory.key
+        for turn_id in turn_ids:
+            known.turn(turn_id)
+        there = await self._memory.dao.effects.by_id(key, [i for i in effect_ids if is_id(i)])
+        ours = {
+            effect.id
+            for effect in (logged.effect for logged in there)
+            if effect.session_id == key.id or effect.turn_id in known.turns
+        }
+        for effect_id in effect_ids:
+            if effect_id not in ours:
+                raise UnknownEffect(f"Unknown effect: {effect_id}")
+        return (*turn_ids, *effect_ids)
 
     async def show(self, asked: AskedUndo, *, by: str) -> tuple[StoredPlan, Foreseen]:
         """A plan, kept for who asks so that they can have it run."""

@@ -136,14 +136,14 @@ async def plan_undo(request: Request, session_id: str, utc_offset: UtcOffset = 0
 
 async def _asked(request: Request, body: AskBody, actor: Actor) -> AskedUndo:
     most = sessions_of(request).settings.max_undo_effects
-    ids = [*body.turn_ids, *body.effect_ids]
-    if len(ids) > most:
+    count = len(body.turn_ids) + len(body.effect_ids)
+    if count > most:
         raise TooLarge(
             f"A plan may name {counted(most, 'effect')} and turns (`max_undo_effects`)",
             limit="max_undo_effects",
             value=most,
         )
-    given = [bool(ids), body.undo_id is not None, body.revert is not None]
+    given = [count > 0, body.undo_id is not None, body.revert is not None]
     if sum(given) != 1:
         raise BadInput("Name `turn_ids` and `effect_ids`, or `undo_id`, or `revert`", path="")
     before = None
@@ -151,10 +151,13 @@ async def _asked(request: Request, body: AskBody, actor: Actor) -> AskedUndo:
         if (body.revert.turn_id is None) == (body.revert.step_id is None):
             raise BadInput("`revert`: name `turn_id` or `step_id`", path="/revert")
         before = actor.step_of(turn_id=body.revert.turn_id, step_id=body.revert.step_id)
+    planning = actor.undo_planning
     if body.undo_id is not None:
-        ids = list(await actor.undo_planning.rest_of(body.undo_id))
+        named = await planning.rest_of(body.undo_id)
+    else:
+        named = await planning.named(body.turn_ids, body.effect_ids)
     return AskedUndo(
-        ids=tuple(ids),
+        ids=named,
         to_before=before,
         with_dependents=body.with_dependents,
         policy=Policy(body.policy),
