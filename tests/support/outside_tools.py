@@ -242,3 +242,29 @@ async def pay(at: str, amount: str, request_id: str | None = None) -> dict[str, 
 
     await behaves(at, act)
     return {"paid": amount}
+
+
+@tool()
+async def refund(at: str) -> dict[str, Any]:
+    """Give back what was charged."""
+    arrived(at, "refund")
+    await behaves(at, lambda: None)
+    return {"ok": True}
+
+
+@tool(
+    contract={
+        "cases": [
+            {
+                "class": "compensable",
+                "residue": "payment_refunded",
+                "inverse": [{"call": "refund", "args": {"at": result.at}}],
+            }
+        ],
+    }
+)
+async def charge(at: str, amount: str) -> dict[str, Any]:
+    """Charge an amount; nobody can look up what was refunded."""
+    arrived(at, "charge")
+    await behaves(at, lambda: None)
+    return {"at": at, "charged": amount}

@@ -407,6 +407,8 @@ export interface RestMember {
   in_doubt: boolean;
   asked: boolean;
   hold_until: number | null;
+  /** It is from before a restore from backup. */
+  restored: boolean;
 }
 
 export interface RestPlan {

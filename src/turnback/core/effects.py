@@ -159,6 +159,7 @@ class Effect:
     `names` has what they may be shown of it (subject, date, amount). `residue` is the template of
     what it leaves, `not_kept` what the inverse does not bring back. `hold_until`, `cancel_until`
     and `settles_at` are in ms since the epoch. Of a `purged` one nothing is left to put back.
+    A `restored` one came out of a backup: what was done since then is not known.
     """
 
     id: str
@@ -194,3 +195,4 @@ class Effect:
     cancel_until: int | None = None
     settles_at: int | None = None
     purged: bool = False
+    restored: bool = False

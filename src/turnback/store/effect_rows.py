@@ -30,7 +30,7 @@ from turnback.store.sealing import Sealer, Unsealable
 
 EFFECT = """id, session_id, turn_id, step_id, number, tool_call_id, connection, tool, contract,
     class, contract_case, state, standing, args, about, states, secret, at, hold_until,
-    cancel_until, settles_at, purged_at"""
+    cancel_until, settles_at, purged_at, restored_at"""
 
 _NO_STATES: dict[str, Any] = {
     "touches": [],
@@ -136,6 +136,7 @@ def effect(row: asyncpg.Record, sealer: Sealer) -> tuple[Effect, Json]:
         cancel_until=ms_of(row["cancel_until"]),
         settles_at=ms_of(row["settles_at"]),
         purged=held is _NO_STATES,
+        restored=row["restored_at"] is not None,
     ), held["before"]
 
 

@@ -33,6 +33,15 @@ LOCK_NOT_AVAILABLE = "55P03"
 SERVES = "may be served by code at migration "
 WHO_MAY_SERVE = "select obj_description('alembic_version'::regclass, 'pg_class')"
 NEW_EPOCH = "update installation set stream_epoch = gen_random_uuid() returning stream_epoch"
+LOGS = "select to_regclass('effects') is not null"
+"""Whether it is of a version that had a log of what was done outside."""
+FROM_BACKUP = """update effects set restored_at = clock_timestamp(),
+    ended_at = coalesce(ended_at, case when state = 'held' then clock_timestamp() end),
+    key_until = case when state = 'held' then null else key_until end,
+    standing = case when state = 'held' then 'in_doubt' else standing end,
+    state = case when state = 'held' then 'in_doubt' else state end
+where standing is not null"""
+"""What was done outside may be otherwise by now, and what was held back may have been sent."""
 LOCK_KEY = 0x7475726E6261636B  # "turnback"; advisory locks are a database's own
 
 
@@ -120,8 +129,9 @@ def set_new_epoch(url: str) -> str:
     """Begin a new history in the database at `url`, which was restored from a backup; its id.
 
     A client that comes back with an `eventSeq` of the old one is sent a snapshot with `reset`: the
-    same numbers stand for other events now. Raises `DatabaseUnavailable`, `SettingsInvalid`, and
-    `SchemaMismatch` for a database that holds nothing.
+    same numbers stand for other events now. What was done outside is looked at again before
+    anything is undone (undo.md, tables), and what was held back is not sent. Raises
+    `DatabaseUnavailable`, `SettingsInvalid`, and `SchemaMismatch` for one that holds nothing.
     """
     if _current(url) is None:
         raise SchemaMismatch(
@@ -129,7 +139,10 @@ def set_new_epoch(url: str) -> str:
         )
 
     async def set_(connection: asyncpg.Connection) -> str:
-        return str(await connection.fetchval(NEW_EPOCH))
+        async with connection.transaction():
+            if await connection.fetchval(LOGS):
+                await connection.execute(FROM_BACKUP)
+            return str(await connection.fetchval(NEW_EPOCH))
 
     return _ask(url, set_)
 

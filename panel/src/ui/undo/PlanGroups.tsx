@@ -131,6 +131,9 @@ function Member({ member, check }: { member: RestMember; check: Check | null }) 
       {member.not_kept.length > 0 && (
         <small lang="en">Not brought back: {member.not_kept.join(", ")}</small>
       )}
+      {member.restored && (
+        <small lang="en">From before a restore from backup: it is left alone unless all is as it was</small>
+      )}
       {member.hold_until !== null && (
         <small className="plan-check" data-check="go" lang="en">
           held back until {toSecond(member.hold_until)}: cancelled before it is sent

@@ -36,7 +36,7 @@ class MemberBody(BaseModel):
     `leaves` is what remains all the same, null where nothing does. `not_kept` is what its inverse
     does not bring back. `covered_by` is the member that puts it back too. `in_doubt`: nobody
     knows whether it happened. `asked`: it, or its turn, was named. Until `hold_until` it is held
-    back and not sent, null where it is not.
+    back and not sent, null where it is not. `restored`: it is from before a restore from backup.
     """
 
     effect_id: str
@@ -55,6 +55,7 @@ class MemberBody(BaseModel):
     in_doubt: bool
     asked: bool
     hold_until: int | None
+    restored: bool
 
 
 class InheritedBody(BaseModel):
@@ -154,6 +155,7 @@ def _member(member: Member, effect: Effect, language: Language, when: When) -> d
         "in_doubt": member.in_doubt,
         "asked": member.asked,
         "hold_until": member.hold_until,
+        "restored": member.restored,
     }
 
 

@@ -56,7 +56,7 @@ def foreseen(
         return None
     basis = replace(basis, ours=basis.ours | _taken_out(effect_id, plan, effects))
     here = {resource: seen[resource] for resource in basis.resources}
-    return drift.judge(basis, here, narrow=effect.narrow)
+    return drift.judge(basis, here, narrow=effect.narrow and not effect.restored)
 
 
 def _taken_out(effect_id: str, plan: Plan, effects: Mapping[str, Effect]) -> frozenset[ResourceKey]:

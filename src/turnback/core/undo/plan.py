@@ -41,7 +41,8 @@ class Member:
 
     `calls` is how many calls that takes, `covered_by` the member that does it instead. `in_doubt`
     says that nobody knows yet whether it happened; `asked` that the caller named it, or its turn.
-    Until `hold_until` (in ms) it is not sent, where it is held back.
+    Until `hold_until` (in ms) it is not sent, where it is held back. `restored`: it came out of a
+    backup.
     """
 
     effect_id: str
@@ -62,6 +63,7 @@ class Member:
     in_doubt: bool = False
     asked: bool = True
     hold_until: int | None = None
+    restored: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +103,22 @@ class Plan:
 
     @property
     def plain(self) -> bool:
-        """Whether it needs no look: every verb is revert or cancel (undo.md 5)."""
+        """Whether it needs no look: every verb is revert or cancel (undo.md 5).
+
+        What came out of a backup is to be looked at, whatever its verb.
+        """
         return self.runnable and all(
-            member.verb in (Verb.REVERT, Verb.CANCEL) for member in self.members
+            member.verb in (Verb.REVERT, Verb.CANCEL) and not member.restored
+            for member in self.members
         )
 
     @property
     def digest(self) -> str:
         """A name for what the caller agrees to.
 
-        It covers members with standing, contract, case, verb and people, edges, policy, budget,
-        HEAD before and after, and ledger positions; not times, texts or observed values.
+        It covers members with standing, contract, case, verb and people, and whether they came out
+        of a backup, edges, policy, budget, HEAD before and after, and ledger positions; not times,
+        texts or observed values.
         """
         agreed = {
             "members": [
@@ -122,6 +129,7 @@ class Plan:
                     member.case,
                     member.verb,
                     list(member.people),
+                    member.restored,
                 ]
                 for member in self.members
             ],
@@ -346,6 +354,7 @@ def _member(effect: Effect, covered_by: str | None, *, now: int, asked: bool) ->
         in_doubt=effect.standing is Standing.IN_DOUBT,
         asked=asked,
         hold_until=effect.hold_until if effect.state is CallState.HELD else None,
+        restored=effect.restored,
     )
 
 

@@ -39,6 +39,7 @@ TEMPLATE_OF_REASON = {
     Reason.PURGED: "purged",
     Reason.TOO_LATE: "too_late",
     Reason.TOOL_CHANGED: "tool_changed",
+    Reason.RESTORED: "restored",
     Reason.FORWARD_IN_DOUBT: "forward_in_doubt",
     Reason.RECREATED: "recreated",
     Reason.OCCUPIED: "occupied",

@@ -60,6 +60,7 @@ class Reason(StrEnum):
     PURGED = "purged"
     TOO_LATE = "too_late"
     TOOL_CHANGED = "tool_changed"
+    RESTORED = "restored"
     DRIFT = "drift"
     RECREATED = "recreated"
     OCCUPIED = "occupied"

@@ -380,7 +380,12 @@ class Run:
             return None
         if self._is_barred(row):
             return None
-        resources = self._whole(row).resources
+        whole = self._whole(row)
+        resources = whole.resources
+        if effect.restored and (not resources or whole.unread):
+            # Perhaps it was taken back since the backup, and to offset it twice is no undo.
+            self._end(row, CompensationState.NEEDS_REVIEW, Reason.RESTORED)
+            return None
         if self._ready == effect.id or not resources:
             return self._send(row, self._next_call(row), now)
         return self._read(row, Why.CHECK, resources, now)
@@ -617,7 +622,9 @@ class Run:
         effect = self.effects[row.effect_id]
         state = drift.state_of(event.seen)
         whole = self._whole(row)
-        verdict = drift.judge(whole, event.seen, narrow=effect.narrow)
+        # What was done beside it since a backup was made is nobody's to be written around.
+        narrow = effect.narrow and not effect.restored
+        verdict = drift.judge(whole, event.seen, narrow=narrow)
         theirs = drift.theirs(whole, state, self._known)
         own = self._verified(row)
         part = own.part(state)
@@ -633,6 +640,9 @@ class Run:
             return
         if row.verb is Verb.ACKNOWLEDGE:
             self._needs_you(row, state)
+            return
+        if effect.restored and event.passes:
+            self._end(row, CompensationState.NEEDS_REVIEW, Reason.RESTORED, world=state)
             return
         agreed = bool(row.overwrites) and drift.may_overwrite(row.overwrites, state)
         if isinstance(verdict, drift.Review) and not half_way and not agreed:

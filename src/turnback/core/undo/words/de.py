@@ -48,6 +48,12 @@ WORDS = Words(
             "Was `{tool}` am {since} getan hat, bleibt: {detail}.",
             SEEN,
         ),
+        "restored": Sentence(
+            "Was `{tool}` am {since} getan hat, ist von vor einer Wiederherstellung aus einer"
+            " Sicherung, und ob es seither zurückgenommen wurde, lässt sich nicht nachsehen; es"
+            " wurde nichts unternommen.",
+            "Wer es gesehen hat, ist nicht bekannt.",
+        ),
         "too_late": Sentence(
             "`{tool}` vom {since} sollte abgebrochen werden; dafür war es zu spät.", SEEN
         ),
@@ -175,6 +181,7 @@ WORDS = Words(
         Reason.IRREVERSIBLE: "es gibt keinen Weg zurück",
         Reason.PURGED: "Verlauf gelöscht",
         Reason.TOO_LATE: "zu spät zum Abbrechen",
+        Reason.RESTORED: "es ist von vor einer Wiederherstellung aus einer Sicherung",
         Reason.TOOL_CHANGED: "ein Werkzeug, das es braucht, ist nicht mehr das von damals",
         Reason.DRIFT: "von jemand anderem geändert",
         Reason.RECREATED: "von jemand anderem entfernt und neu angelegt",

@@ -41,6 +41,11 @@ WORDS = Words(
             "What `{tool}` did on {since} stays: {detail}.",
             SEEN,
         ),
+        "restored": Sentence(
+            "What `{tool}` did on {since} is from before a restore from backup, and whether it was"
+            " taken back since cannot be looked at; nothing was done about it.",
+            "Who has seen it is not known.",
+        ),
         "too_late": Sentence(
             "`{tool}` of {since} was to be cancelled, and it was too late for that.", SEEN
         ),
@@ -146,6 +151,7 @@ WORDS = Words(
         Reason.IRREVERSIBLE: "there is no way back",
         Reason.PURGED: "history purged",
         Reason.TOO_LATE: "too late to cancel",
+        Reason.RESTORED: "it is from before a restore from backup",
         Reason.TOOL_CHANGED: "a tool that it takes is not what it was",
         Reason.DRIFT: "changed by somebody else",
         Reason.RECREATED: "removed and made again by somebody else",
