@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TURNBACK = Path(sys.executable).parent / "turnback"
 KEY = re.compile(r"tb_[0-9a-f]{12}_[0-9a-f]{64}\n")
-READY = re.compile(r"Turnback is ready at (http://127\.0\.0\.1:(\d+)/)\n")
+READY = re.compile(r"Turnback is ready at (http://127\.0\.0\.1:(\d+)/)(#[\w.-]+)?\n")
 
 
 @dataclass
@@ -120,6 +120,34 @@ def test_serve_prints_its_address_and_a_signal_ends_it_with_everything_it_starte
     assert "Traceback" not in logged
     events = [json.loads(line)["event"] for line in logged.splitlines()]
     assert events[-3:] == ["serving", "going down", "ended"]
+
+
+def test_the_printed_address_is_good_once_and_another_can_be_had(data_dir: Path) -> None:
+    with serving(data_dir) as service:
+        service.until_ready()
+        port = service.address.rsplit(":", 1)[1].strip("/")
+        command = [str(TURNBACK), "address", "--port", port, "--data-dir", str(data_dir)]
+        ran = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, check=True, timeout=60
+        )
+        printed = service.printed[0].removeprefix("Turnback is ready at ").strip()
+        codes = []
+        for address in (printed, ran.stdout.strip()):
+            origin, code = address.split("#")
+            assert origin == service.address
+            came = httpx.post(f"{origin}person", json={"code": code})
+            assert came.json()["decides"] is True
+            assert httpx.post(f"{origin}person", json={"code": code}).status_code == 403
+            codes.append(code)
+        token = (data_dir / "token").read_text().strip()
+        assert service.end(signal.SIGTERM) == 0
+        logged = service.errors.read_text() + "".join(service.printed[1:])
+        assert not [secret for secret in (token, *codes) if secret in logged]
+        ran = subprocess.run(
+            command, env=environment(), capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (ran.returncode, ran.stdout) == (1, "")
+        assert "No Turnback without API keys serves" in ran.stderr
 
 
 async def test_sockets_are_closed_with_1012_when_the_service_ends(data_dir: Path) -> None:

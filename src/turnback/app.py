@@ -15,6 +15,7 @@ from turnback.api.auth import Authentication, Callers
 from turnback.api.guard import Guard
 from turnback.api.head import Head
 from turnback.api.limits import Places
+from turnback.api.person import Person, new_token
 from turnback.api.requests import Requests
 from turnback.api.rest import demo
 from turnback.api.rest.reading import language
@@ -54,9 +55,10 @@ async def opened(settings: Settings, database_url: str) -> AsyncIterator[Dao]:
         await database.close()
 
 
-def create_app(settings: Settings, database_url: str) -> FastAPI:
+def create_app(settings: Settings, database_url: str, *, token: str | None = None) -> FastAPI:
     """The app over the migrated database at `database_url`.
 
+    `token` is what shows that a person asks, as long as there are no keys; without one, it is made.
     Within its lifespan `app.state.sessions` holds the live sessions, and `await app.state.drain()`
     ends its runs and closes its sockets with 1012.
     """
@@ -74,7 +76,7 @@ def create_app(settings: Settings, database_url: str) -> FastAPI:
                 await sessions.start()
                 app.state.sessions = sessions
                 app.state.records = Records(dao.transcripts, max_bytes=settings.transcript_cache)
-                app.state.callers = Callers(sessions)
+                app.state.callers = Callers(sessions, Person(token or new_token()))
                 app.state.sockets = Places.of_sockets(settings.ws_sockets_per_principal)
                 app.state.waits = Places.of_waits(settings.waits_per_principal)
                 app.state.drain = sessions.drain

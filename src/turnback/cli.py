@@ -17,7 +17,7 @@ from typing import Annotated
 import typer
 
 from turnback import cli_keys, cli_tools, cli_upkeep, logs
-from turnback.core.errors import SchemaMismatch, TurnbackError
+from turnback.core.errors import SchemaMismatch, SettingsInvalid, TurnbackError
 from turnback.environment import load_settings, misspelt
 from turnback.settings import Settings
 from turnback.signals import Signals
@@ -76,6 +76,18 @@ def serve(
         signals=signals,
         ready=lambda address: print(f"Turnback is ready at {address}", flush=True),
     )
+
+
+@commands.command()
+def address(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
+    """Print the address by which a person comes to the server that runs, good once."""
+    from turnback.serve import address_at, origin_at
+    from turnback.token_file import current
+
+    settings = load_settings(host=host, port=port, data_dir=data_dir)
+    if settings.port == 0:
+        raise SettingsInvalid("`--port`: name the port of the server; its log says which")
+    print(address_at(origin_at(settings.host, settings.port), current(settings.token_file)))
 
 
 @commands.command()

@@ -14,20 +14,30 @@ import resource
 import socket
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import structlog
 import uvicorn
 import uvloop
 
-from turnback import __version__, logs
+from turnback import __version__, logs, token_file
 from turnback.api import protocol
 from turnback.api.guard import is_loopback
+from turnback.api.person import code_of, new_token
 from turnback.app import create_app
-from turnback.core.errors import AddressRefused, EmbeddedUnavailable, PortBusy, TurnbackError
+from turnback.core.errors import (
+    AddressRefused,
+    EmbeddedUnavailable,
+    PortBusy,
+    TokenInReach,
+    TurnbackError,
+)
 from turnback.current import database
 from turnback.settings import OFFLINE
 from turnback.store.embedded import Embedded
 from turnback.store.migrate import has_keys
+from turnback.tools.overlays import reaches
+from turnback.tools.servers import configured
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -50,8 +60,10 @@ log = structlog.get_logger()
 def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None]) -> None:
     """Serve until a signal; `ready` is called once with the address, when it takes connections.
 
-    Raises `AddressRefused`, `PortBusy`, `ModelNotConfigured`, `EmbeddedUnavailable`,
-    `DatabaseUnavailable`, and `SchemaMismatch` for a stale database of the settings.
+    As long as there are no API keys, the address is one by which a person comes. Raises
+    `TokenInReach`, `SettingsInvalid`, `AddressRefused`, `PortBusy`, `ModelNotConfigured`,
+    `EmbeddedUnavailable`, `DatabaseUnavailable`, and `SchemaMismatch` for a stale database of the
+    settings.
     """
     allow_descriptors()
     with bind(settings.host, settings.port) as listener:
@@ -61,13 +73,37 @@ def serve(settings: Settings, *, signals: Signals, ready: Callable[[str], None])
             resolve(settings)
         with database(settings) as (url, embedded):
             check_address(settings.host, url)
-            app = create_app(settings, url)
-            serving = _serve(
-                app, listener, settings, embedded=embedded, signals=signals, ready=ready
-            )
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(serving)
+            with _token(settings, url) as token:
+                app = create_app(settings, url, token=token)
+                serving = _serve(
+                    app,
+                    listener,
+                    settings,
+                    token=token,
+                    embedded=embedded,
+                    signals=signals,
+                    ready=ready,
+                )
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(serving)
     log.info("ended")
+
+
+@contextmanager
+def _token(settings: Settings, url: str) -> Iterator[str | None]:
+    """The token of this boot, in its file; None where callers have keys."""
+    if has_keys(url):
+        yield None
+        return
+    for name, server in configured(settings).items():
+        if (path := reaches(server, settings.token_file)) is not None:
+            raise TokenInReach(
+                f"The tool server `{name}` is configured with `{path}`, in which it would find the"
+                f" token by which people decide, `{settings.token_file}`: keep the data directory"
+                " elsewhere (`--data-dir`), or make an API key (`turnback keys create`)"
+            )
+    with token_file.held(settings.token_file, new_token) as token:
+        yield token
 
 
 def allow_descriptors() -> None:
@@ -104,6 +140,12 @@ def origin_at(host: str, port: int) -> str:
     return f"http://{f'[{name}]' if ':' in name else name}:{port}"
 
 
+def address_at(origin: str, token: str | None) -> str:
+    """The address to open at `origin`; with a token, one that a person comes by, good once."""
+    port = urlsplit(origin).port or 0
+    return f"{origin}/" if token is None else f"{origin}/#{code_of(token, port=port)}"
+
+
 def check_address(host: str, url: str) -> None:
     """Raise `AddressRefused` where others can reach `host` and nobody would have to show a key.
 
@@ -126,8 +168,11 @@ class _Server(uvicorn.Server):
     """uvicorn, told apart from its signals: its own handlers raise SIGTERM again once it has
     drained, and the process would be gone before the embedded PostgreSQL is stopped."""
 
-    def __init__(self, config: uvicorn.Config, *, ready: Callable[[str], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, *, token: str | None, ready: Callable[[str], None]
+    ) -> None:
         super().__init__(config)
+        self._token = token
         self._ready = ready
 
     @contextmanager
@@ -146,9 +191,9 @@ class _Server(uvicorn.Server):
         gc.freeze()
         gc.set_threshold(*GC_THRESHOLD)
         gc.enable()
-        address = f"{origin_at(host, port)}/"
-        log.info("serving", address=address, version=__version__)
-        self._ready(address)
+        origin = origin_at(host, port)
+        log.info("serving", address=f"{origin}/", version=__version__)
+        self._ready(address_at(origin, self._token))
 
 
 async def _serve(
@@ -156,6 +201,7 @@ async def _serve(
     listener: socket.socket,
     settings: Settings,
     *,
+    token: str | None,
     embedded: Embedded | None,
     signals: Signals,
     ready: Callable[[str], None],
@@ -170,7 +216,7 @@ async def _serve(
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(settings.drain_timeout),
     )
-    server = _Server(config, ready=ready)
+    server = _Server(config, token=token, ready=ready)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(logs.on_loop_error)
     asked, hurried = asyncio.Event(), asyncio.Event()

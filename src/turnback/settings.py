@@ -422,6 +422,11 @@ class Settings(BaseSettings):
         """Where the bytes of attachments are kept."""
         return self.attachments_dir or self.data_dir / "attachments"
 
+    @property
+    def token_file(self) -> Path:
+        """Where scripts find the token that stands for a person, as long as there are no keys."""
+        return self.data_dir.absolute() / "token"
+
     @field_validator("attachment_grace")
     @classmethod
     def _outlives_uploads(cls, grace: float, info: ValidationInfo) -> float:

@@ -33,7 +33,6 @@ from turnback.core.workflow import SCHEMA, load
 from turnback.sessions import broadcast
 from turnback.settings import Settings
 
-LATER = "Not offered yet"
 COMMON = {"type", "requestId", "expectedHeadId"}
 
 
@@ -72,22 +71,10 @@ def documented_routes(text: str) -> set[str]:
     }
 
 
-LATER_ROUTES = documented_routes(section(LATER))
-
-
 def test_every_route_is_documented_and_every_documented_route_is_there() -> None:
-    documented = documented_routes(PROSE) - LATER_ROUTES
+    documented = documented_routes(PROSE)
     app = create_app(Settings(demo=True), "postgresql://unused")
     assert real_routes(app.routes) == documented
-
-
-@pytest.mark.parametrize("route", sorted(LATER_ROUTES))
-async def test_a_route_that_comes_later_is_not_found(standing: Server, route: str) -> None:
-    method, path = route.split()
-    url = path.replace("{session_id}", await standing.session())
-    answer = await standing.http.request(method, url, json={})
-    assert answer.status_code in (404, 405), answer.text  # 405: the path is another route's too
-    assert answer.json()["code"] in ("not_found", "method_not_allowed")
 
 
 # -- frames
@@ -168,28 +155,10 @@ def test_what_a_base_client_gets_is_documented() -> None:
     assert set(members(base_frames.BaseClientFrame)) == frames.BASE_TYPES
 
 
-LATER_NAMES = {names(row[0])[0] for row in table(LATER)}
-
-
-async def test_commands_that_come_later_are_not_available_and_not_named(standing: Server) -> None:
-    commands = {name for name in LATER_NAMES if name.startswith("WsClient")}
-    assert commands == frames.LATER_TYPES
-    asked: list[tuple[str, dict[str, Any]]] = [
-        *((name.removeprefix("WsClient").removesuffix("Command"), {}) for name in commands),
-    ]
-    session = await standing.session()
-    async with standing.connect(session) as client:
-        await client.snapshot()
-        for type_, more in asked:
-            assert (await client.ask(type_, **more))["code"] == "not_available", type_
+async def test_every_command_is_named_by_the_capabilities(standing: Server) -> None:
     offered = (await standing.http.get("/capabilities")).json()
     assert set(offered["commands"]) == set(members(frames.ClientFrame))
     assert set(offered["protocols"]) == {frames.V1, frames.BASE}
-    said = json.dumps(offered)
-    for name in [*commands, "undo", "approve"]:
-        assert name not in said
-    events = {name for name in LATER_NAMES if name.startswith("WsServer")}
-    assert not events & set(members(frames.ServerFrame))
 
 
 # -- errors, close codes, sentences, limits

@@ -174,15 +174,6 @@ async def test_what_is_for_v1_is_unknown_to_a_base_client(server: Server) -> Non
         }
 
 
-async def test_what_comes_later_answers_not_available(server: Server) -> None:
-    session = await server.session()
-    async with server.connect(session) as client:
-        await client.snapshot()
-        assert (await client.ask("Acknowledge", residueId="r"))["code"] == "not_available"
-    offered = (await server.http.get("/capabilities")).json()["commands"]
-    assert "WsClientAcknowledgeCommand" not in offered
-
-
 async def test_errors_go_to_their_sender_alone(server: Server) -> None:
     session = await server.session()
     async with server.connect(session) as one, server.connect(session) as two:

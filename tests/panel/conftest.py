@@ -89,6 +89,7 @@ async def desk_of(browser: Browser) -> AsyncIterator[Callable[..., Any]]:
             **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | options
         )
         contexts.append(context)
+        await service.let_in(context)
         page = await context.new_page()
         page.set_default_timeout(WITHIN)
         page.on("pageerror", lambda error: wrong.append(f"exception: {error}"))

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import BrowserContext, Locator, Page, expect
+from serving import Person
+
+from turnback.serve import address_at
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = ROOT / "tests" / "data" / "workflows"
@@ -38,6 +41,7 @@ class Service:
     delay_ms: int
     env: dict[str, str] = field(default_factory=dict)  # settings beside the usual
     url: str = ""
+    printed: str = ""
     http: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(timeout=20))
     keys: dict[str, str] = field(default_factory=dict)  # of people, by name; ours is the first
     _process: asyncio.subprocess.Process | None = None
@@ -63,10 +67,24 @@ class Service:
                 | self.env,
             )
         async with asyncio.timeout(START):
-            while not (found := re.search(r"ready at (http://\S+?)/?\n", log.read_text())):
+            while not (found := re.search(r"ready at ((http://\S+)/(\S*))\n", log.read_text())):
                 assert self._process.returncode is None, log.read_text()
                 await asyncio.sleep(0.05)
-        self.url = found[1]
+        self.printed, self.url = found[1], found[2]
+        if found[3]:
+            self.http.auth = Person((self.folder / "d" / "token").read_text().strip())
+
+    def address(self) -> str:
+        """An address by which a page comes as a person, good once."""
+        if not isinstance(self.http.auth, Person) or self.keys:
+            return f"{self.url}/"
+        return address_at(self.url, self.http.auth.token)
+
+    async def let_in(self, context: BrowserContext) -> None:
+        """Make who uses this browser a person, as the printed address would."""
+        if code := self.address().partition("#")[2]:
+            answer = await context.request.post(f"{self.url}/person", data={"code": code})
+            assert answer.ok, await answer.text()
 
     async def kill(self) -> None:
         """`kill -9`: nothing is saved, nobody is told."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from serving import QUICK
+from serving import QUICK, Person
 from wire import Client
 
 from turnback import failpoints, logs
@@ -46,6 +46,7 @@ class Process:
     url: str
     pid: int
     http: httpx.AsyncClient
+    person: Person = field(default_factory=lambda: Person(""))
     gone: asyncio.Event = field(default_factory=asyncio.Event)
     exit_code: int | None = None
 
@@ -73,7 +74,7 @@ class Process:
     def connect(self, session_id: str, *, v1: bool = True, query: str = "", **more: Any) -> Client:
         """A client of a session's socket; enter it to connect."""
         url = f"{self.url.replace('http', 'ws')}/sessions/{session_id}/ws{query}"
-        return Client(url, v1=v1, **more)
+        return Client(url, v1=v1, **{"additional_headers": self.person.headers()} | more)
 
 
 @asynccontextmanager
@@ -87,7 +88,8 @@ async def process(
     """
     errors = folder / f"server-{next(_numbers)}.log"
     here, there = forks.Pipe(duplex=False)
-    ours = {"port": 0, "database_url": database_url, "attachments_dir": folder / "attachments"}
+    ours: dict[str, Any] = {"port": 0, "database_url": database_url, "data_dir": folder / "data"}
+    ours["attachments_dir"] = folder / "attachments"
     values = QUICK | ours | settings
     child = forks.Process(target=_child, args=(values, failpoint, str(errors), there))
     child.start()
@@ -95,8 +97,11 @@ async def process(
     there.close()
     try:
         url = await asyncio.to_thread(_address, here, child, may_die=bool(failpoint))
-        async with httpx.AsyncClient(base_url=url, timeout=30) as http:
-            server = Process(url, child.pid, http)
+        file = values["data_dir"] / "token"
+        token = file.read_text().strip() if url and file.exists() else ""
+        person = Person(token)
+        async with httpx.AsyncClient(base_url=url, timeout=30, auth=person) as http:
+            server = Process(url, child.pid, http, person)
             waiting = asyncio.create_task(_wait(child, server))
             try:
                 yield server
@@ -135,7 +140,12 @@ async def command(data_dir: Path, **environment: str) -> AsyncIterator[Process]:
             line = (await running.stdout.readline()).decode()
         async with http:
             assert line.startswith("Turnback is ready at http://"), "it did not start"
-            server.url = line.removeprefix("Turnback is ready at ").strip().rstrip("/")
+            address = line.removeprefix("Turnback is ready at ").strip()
+            server.url, _, code = address.partition("/#")
+            if code:
+                server.person = Person((data_dir / "token").read_text().strip())
+                http.auth = server.person
+            server.url = server.url.rstrip("/")
             http.base_url = httpx.URL(server.url)
             yield server
     finally:
@@ -158,7 +168,7 @@ def _child(values: dict[str, Any], failpoint: str, errors: str, ready: Connectio
 def _address(pipe: Connection, child: BaseProcess, *, may_die: bool) -> str:
     assert pipe.poll(STARTS_WITHIN), "the server is not ready"
     try:
-        return str(pipe.recv()).rstrip("/")
+        return str(pipe.recv()).partition("#")[0].rstrip("/")
     except EOFError:
         child.join(ENDS_WITHIN)
         if may_die and child.exitcode == -signal.SIGKILL:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 from wire import Client
 
 from turnback.api import protocol
+from turnback.api.person import new_token
 from turnback.app import create_app
 from turnback.core.principal import LOCAL
 from turnback.sessions.actor import Run
@@ -44,6 +45,8 @@ class Server:
     settings: Settings
     app: Any
     http: httpx.AsyncClient
+    person: Person
+    """As long as there are no keys, `http` and the clients of sockets come as a person."""
 
     async def session(self, **body: Any) -> str:
         """A new session's id."""
@@ -60,7 +63,23 @@ class Server:
     def connect(self, session_id: str, *, v1: bool = True, query: str = "", **more: Any) -> Client:
         """A client of a session's socket; enter it to connect."""
         url = f"{self.url.replace('http', 'ws')}/sessions/{session_id}/ws{query}"
-        return Client(url, v1=v1, **more)
+        return Client(url, v1=v1, **{"additional_headers": self.person.headers()} | more)
+
+
+@dataclass(frozen=True)
+class Person(httpx.Auth):
+    """How a script comes as a person: by the token, as long as nobody needs a key."""
+
+    token: str
+    local: Callable[[], bool] = lambda: True
+
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}"} if self.token and self.local() else {}
+
+    def auth_flow(self, request: httpx.Request) -> Iterator[httpx.Request]:
+        for name, value in self.headers().items():
+            request.headers.setdefault(name, value)
+        yield request
 
 
 Wrap = Callable[[ASGIApp], ASGIApp]
@@ -84,7 +103,8 @@ async def serving(
 async def _serving(
     database_url: str, configured: Settings, wrap: Wrap | None
 ) -> AsyncIterator[Server]:
-    app = create_app(configured, database_url)
+    token = new_token()
+    app = create_app(configured, database_url, token=token)
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         wrap(app) if wrap else app,
@@ -103,8 +123,9 @@ async def _serving(
         await asyncio.sleep(0.005)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     try:
-        async with httpx.AsyncClient(base_url=url, timeout=20) as http:
-            yield Server(url, configured, app, http)
+        person = Person(token, lambda: bool(app.state.sessions.local))
+        async with httpx.AsyncClient(base_url=url, timeout=20, auth=person) as http:
+            yield Server(url, configured, app, http, person)
     finally:
         server.should_exit = True
         await running

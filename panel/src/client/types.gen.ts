@@ -162,7 +162,7 @@ export type ChangedRunSettings = {
   disabledTools?: string[] | null;
 };
 
-export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientUndoCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
+export type ClientFrame = WsClientPromptCommand | WsClientStopCommand | WsClientRevertCommand | WsClientUndoCommand | WsClientAcknowledgeCommand | WsClientRedoCommand | WsClientCheckoutCommand | WsClientEditWorkflowCommand | WsClientApproveCommand;
 
 /** What is known of an effect now. `stepId` is the id of its step. `held`: it is sent at `holdUntil` (ms), unless it is taken back before. `standing` is null where it turned out that nothing had happened. */
 export type EffectFrame = {
@@ -362,6 +362,14 @@ export type WorldFrame = {
   things: string[];
   people: number;
   at: number;
+};
+
+/** Take note of what an undo has left; again, nothing changes. */
+export type WsClientAcknowledgeCommand = {
+  requestId?: string | null;
+  expectedHeadId?: string | null;
+  type: "WsClientAcknowledgeCommand";
+  residueId: string;
 };
 
 /** A person's decision about a call that waits; `argsHash` is that of what they were shown. `input` are other arguments to make the call with; the agent is told of them. */

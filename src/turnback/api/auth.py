@@ -1,8 +1,9 @@
 """Who asks: from a request or a socket to its principal, in one place (protocol.md 4).
 
 As long as no API key was ever made, whoever reaches a loopback address is `LOCAL`, whatever they
-show. From then on every route needs a credential, but for those that are `is_open`. Another kind of
-credential, as OIDC's tokens, would be one more case of `Callers.of_request`.
+show; what they show says whether a person asks (`person.py`). From then on every route needs a
+credential, but for those that are `is_open`. Another kind of credential, as OIDC's tokens, would be
+one more case of `Callers.of_request`.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from turnback.api import problems
 from turnback.api.guard import address_of, is_loopback
 from turnback.api.limits import Tries
+from turnback.api.person import Person
 from turnback.core.errors import DatabaseUnavailable, TurnbackError, Unauthenticated
-from turnback.core.principal import LOCAL, Principal
+from turnback.core.principal import LOCAL, LOCAL_PERSON, Principal
 from turnback.sessions.registry import Sessions
 
 COOKIE = "turnback"
@@ -57,8 +59,9 @@ def is_open(path: str) -> bool:
 class Callers:
     """Who comes with what; and how often somebody has come with what is nothing."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: Sessions, person: Person) -> None:
         settings = sessions.settings
+        self.person = person
         self._sessions = sessions
         self._identities = sessions.dao.identities
         self._kept = settings.callers_kept
@@ -70,8 +73,8 @@ class Callers:
 
         Raises `Unauthenticated`, `RateLimited`, `DatabaseUnavailable`.
         """
-        if self._is_local(asking):
-            return LOCAL
+        if self.is_local(asking):
+            return self._local(asking)
         if (key := _bearer(asking)) is not None:
             return await self._found(asking, key, self._identities.by_key)
         if (secret := asking.cookies.get(COOKIE)) is not None:
@@ -80,8 +83,8 @@ class Callers:
 
     async def of_socket(self, asking: HTTPConnection, session_id: str) -> Principal:
         """The principal of a socket on a session, by its key or its ticket. Raises likewise."""
-        if self._is_local(asking):
-            return LOCAL
+        if self.is_local(asking):
+            return self._local(asking)
         if (key := _bearer(asking)) is not None:
             return await self._found(asking, key, self._identities.by_key)
         offered = asking.scope.get("subprotocols", [])
@@ -104,9 +107,13 @@ class Callers:
         while len(self._good) > self._kept:
             self._good.popitem(last=False)
 
-    def _is_local(self, asking: HTTPConnection) -> bool:
+    def is_local(self, asking: HTTPConnection) -> bool:
+        """Whether nobody needs a key to come in here."""
         # A database restored from before its first key must not open a server to a network.
         return self._sessions.local and is_loopback(address_of(asking.scope))
+
+    def _local(self, asking: HTTPConnection) -> Principal:
+        return LOCAL_PERSON if self.person.asks(asking, _bearer(asking)) else LOCAL
 
     async def _found(
         self, asking: HTTPConnection, secret: str, find: Callable[[str], Awaitable[Principal]]

@@ -20,7 +20,6 @@ from turnback.core.errors import (
     InvalidFormat,
     InvalidWorkflow,
     MessageIdRequired,
-    NotAvailable,
     TooLarge,
     TurnbackError,
     UnknownType,
@@ -29,6 +28,7 @@ from turnback.core.principal import Principal
 from turnback.core.values import DEEPEST, check
 from turnback.core.values import parse as parse_json
 from turnback.sessions.commands import (
+    Acknowledge,
     Approve,
     Asked,
     Checkout,
@@ -107,6 +107,13 @@ class WsClientUndoCommand(_ClientFrame):
     planId: Key
 
 
+class WsClientAcknowledgeCommand(_ClientFrame):
+    """Take note of what an undo has left; again, nothing changes."""
+
+    type: Literal["WsClientAcknowledgeCommand"]
+    residueId: Key
+
+
 class WsClientRedoCommand(_ClientFrame):
     """Take the newest revert back, or all that can be."""
 
@@ -147,6 +154,7 @@ ClientFrame = Annotated[
     | WsClientStopCommand
     | WsClientRevertCommand
     | WsClientUndoCommand
+    | WsClientAcknowledgeCommand
     | WsClientRedoCommand
     | WsClientCheckoutCommand
     | WsClientEditWorkflowCommand
@@ -169,12 +177,11 @@ BASE_FIELDS = frozenset({"type", "content", "messageSource", "messageId"})
 
 V1_TYPES = BASE_TYPES | {
     "WsClientUndoCommand",
+    "WsClientAcknowledgeCommand",
     "WsClientCheckoutCommand",
     "WsClientEditWorkflowCommand",
     "WsClientApproveCommand",
 }
-LATER_TYPES = frozenset({"WsClientAcknowledgeCommand"})
-"""Named by the protocol and not offered yet: they answer `not_available`."""
 
 
 class Unparsed(TurnbackError):
@@ -241,8 +248,6 @@ def _validated(frame: dict[str, Any], types: frozenset[str], *, v1: bool) -> Any
     type_ = frame.get("type")
     if not isinstance(type_, str):
         raise UnknownType(f"Unknown message type: {_shown(type_)}")
-    if v1 and type_ in LATER_TYPES:
-        raise NotAvailable(f"This server does not offer `{type_}`; see `/capabilities`")
     if type_ not in types:
         raise UnknownType(f"Unknown message type: {_shown(type_)}")
     if type_ == "WsClientPromptCommand" and (
@@ -280,6 +285,8 @@ def _command(model: Any, *, v1: bool, max_edits: int) -> Command:
             return RevertTurn(model.messageId or "", confirm, keep_edits, undo, model.planId)
         case WsClientUndoCommand():
             return Undo(model.planId)
+        case WsClientAcknowledgeCommand():
+            return Acknowledge(model.residueId)
         case WsClientRedoCommand():
             return Redo(model.all)
         case WsClientCheckoutCommand():

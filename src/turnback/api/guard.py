@@ -33,6 +33,12 @@ def address_of(scope: Scope) -> str:
     return "" if server is None else str(server[0])
 
 
+def port_of(scope: Scope) -> int:
+    """The port of ours at which it has come in; 0 where it has none."""
+    server = scope.get("server")
+    return 0 if server is None or server[1] is None else int(server[1])
+
+
 class Guard:
     """ASGI middleware that refuses foreign hosts and origins, HTTP and WebSocket alike."""
 

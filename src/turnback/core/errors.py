@@ -13,7 +13,7 @@ what a program needs (never a secret, never bytes of another session).
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
         TooManyWaits, TooManyTickets, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
         AttachmentInherited, NotDeleted, UndoInProgress, PlanChanged, PlanRequired, PlanRefused,
-        NotOverwritable
+        NotOverwritable, PersonRequired
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
         NoSuchApproval, UnknownUndo, UnknownPlan, UnknownResidue, HistoryPurged, AttachmentNotFound,
@@ -22,7 +22,7 @@ what a program needs (never a secret, never bytes of another session).
       BadInput             the caller's words are wrong
         InvalidFormat, UnknownType, ContentRequired, MessageIdRequired, InvalidWorkflow,
         InvalidEdit, InvalidArguments, BadCursor, TooLarge, TooSlow, NotStricter, OriginRefused,
-        HostRefused, RangeNotSatisfiable, MethodNotAllowed
+        HostRefused, RangeNotSatisfiable, MethodNotAllowed, CodeRefused
       Unresolved           a contract's pointer finds nothing, or what is not known yet
       StoreError           the database's part
         DatabaseUnavailable, FencedOff, RecordConflict, SnapshotMissing, HistoryMissing,
@@ -33,7 +33,9 @@ what a program needs (never a secret, never bytes of another session).
       ToolServerFailed     a tool server's part; data: `connection`, `reason`
         NotSent, Lost
       StartError           what keeps the service from starting
-        EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid, ContractRefused
+        EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid, ContractRefused,
+        TokenInReach
+      NotServing           what a command asks of a server that does not run
 """
 
 from __future__ import annotations
@@ -315,6 +317,13 @@ class NotAllowed(Refusal):
     status = 403
 
 
+class PersonRequired(Refusal):
+    """What must be a person's decision, asked without this boot's token; data: `token_file`."""
+
+    code = "person_required"
+    status = 403
+
+
 class Unauthenticated(TurnbackError):
     """No credential, or one that is not known, expired or revoked."""
 
@@ -519,6 +528,13 @@ class HostRefused(BadInput):
     status = 421
 
 
+class CodeRefused(BadInput):
+    """The code of a printed address that was used already, or is of another start."""
+
+    code = "code_refused"
+    status = 403
+
+
 class RangeNotSatisfiable(BadInput):
     """A `Range` that begins behind the end of the file; data: `size`."""
 
@@ -674,3 +690,15 @@ class ContractRefused(StartError):
     """A contract that contradicts itself or a rule (undo.md 1); the message says what to change."""
 
     code = "contract_refused"
+
+
+class TokenInReach(StartError):
+    """A tool server is configured with a folder that holds the token by which people decide."""
+
+    code = "token_in_reach"
+
+
+class NotServing(TurnbackError):
+    """No server runs on this data directory that a person could be shown the address of."""
+
+    code = "not_serving"

@@ -6,7 +6,7 @@ Who may what is computed from the live rows, in the one place `store/access.py`;
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from turnback.core.errors import BadInput
@@ -74,18 +74,23 @@ class Principal:
     """A caller: its id, and the one project it acts in (the tenancy boundary).
 
     `credential` is the id of the API key that it came with. None is for the two that need none,
-    and may do everything in their project: `LOCAL` and the service itself.
+    and may do everything in their project: `LOCAL` and the service itself. `decides`: what it asks
+    counts as a person's own decision. It is how somebody came, and not who they are.
     """
 
     id: str
     project_id: str
     credential: str | None
+    decides: bool = field(default=True, compare=False)
 
 
-LOCAL = Principal(id="local", project_id="local", credential=None)
+LOCAL = Principal(id="local", project_id="local", credential=None, decides=False)
 """The one principal as long as no key was ever made: whoever reaches the loopback address."""
+
+LOCAL_PERSON = replace(LOCAL, decides=True)
+"""`LOCAL`, come with the token of this boot, which the agent's own tools have not."""
 
 
 def service_of(project_id: str) -> Principal:
     """The service itself in a project: as whom live sessions and tickers read and write."""
-    return Principal(AGENT, project_id, credential=None)
+    return Principal(AGENT, project_id, credential=None, decides=False)

@@ -56,8 +56,10 @@ from turnback.sessions.commands import (
     Delete,
     Done,
     Stop,
+    is_decision,
     right_of,
 )
+from turnback.sessions.deciding import require_person
 from turnback.sessions.memory import Memory, Reading
 from turnback.sessions.planning import Check, Planner
 from turnback.sessions.plans import Plan, Resume
@@ -261,12 +263,15 @@ class Actor:
     async def ask(self, asked: Asked) -> Done:
         """Carry out a command, after those that were asked before it.
 
-        The one way of every command, so that its right is asked here, of the live rows. The answer
-        comes when the command is durable. Raises the refusals of its command, `SessionNotFound`,
-        `NotAllowed` and `Unauthenticated` as `Dao.key` does, `QueueFull`, `DatabaseUnavailable`;
-        then nothing has changed. Cancelling the caller does not cancel the command.
+        The one way of every command, so that its right is asked here, of the live rows, and that a
+        person asks where it has to be one. The answer comes when the command is durable. Raises the
+        refusals of its command, `SessionNotFound`, `NotAllowed` and `Unauthenticated` as `Dao.key`
+        does, `PersonRequired`, `QueueFull`, `DatabaseUnavailable`; then nothing has changed.
+        Cancelling the caller does not cancel the command.
         """
         await self._dao.key(asked.principal, self.key.id, right=right_of(asked.command))
+        if is_decision(asked.command):
+            require_person(asked.principal, self._settings)
         if self._commands >= self._settings.command_queue:
             raise QueueFull(
                 f"{self._settings.command_queue} commands wait for this session already; "

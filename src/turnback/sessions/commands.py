@@ -90,6 +90,13 @@ class Overwrite:
 
 
 @dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Take note of a residue; no outcome is raised by it."""
+
+    residue_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Redo:
     """HEAD forward again, once or all the way."""
 
@@ -172,6 +179,7 @@ Command = (
     | RevertStep
     | Undo
     | Overwrite
+    | Acknowledge
     | Redo
     | Checkout
     | EditWorkflow
@@ -200,6 +208,7 @@ def right_of(command: Command) -> Right:
             | RevertStep()
             | Undo()
             | Overwrite()
+            | Acknowledge()
             | Redo()
             | Checkout()
             | EditWorkflow()
@@ -209,6 +218,32 @@ def right_of(command: Command) -> Right:
             | ReleaseAction()
         ):
             return Right.RUN
+        case _:
+            assert_never(command)
+
+
+def is_decision(command: Command) -> bool:
+    """Whether it has to be a person's own, and never the agent's or its tools' (protocol.md 4)."""
+    match command:
+        case Approve() | Undo() | Overwrite() | Acknowledge():
+            return True
+        case RevertTurn(undo=undo) | RevertStep(undo=undo):
+            return undo
+        case (
+            Prompt()
+            | Stop()
+            | Expire()
+            | Redo()
+            | Checkout()
+            | EditWorkflow()
+            | PutWorkflow()
+            | Change()
+            | Share()
+            | ClaimAction()
+            | ReleaseAction()
+            | Delete()
+        ):
+            return False
         case _:
             assert_never(command)
 

@@ -343,6 +343,9 @@ class Memory:
 
 def _under_way(write: UndoWrite, before: UnderWay | None) -> UnderWay | None:
     run = write.run
+    if write.acknowledges is not None:
+        same = before is not None and before.id == run.id
+        return replace(before, revision=write.revision) if before and same else before
     if run.status is RunStatus.ENDED:
         return None
     stopped = run.stopped or (before is not None and before.stopped)

@@ -37,6 +37,7 @@ from turnback.core.tree import (
 from turnback.core.values import counted
 from turnback.sessions import payloads, standing, world
 from turnback.sessions.commands import (
+    Acknowledge,
     Approve,
     Asked,
     Change,
@@ -77,6 +78,7 @@ from turnback.store.rows import (
     UnderWay,
     Undoing,
     UndoWrite,
+    Unmoved,
     Waiting,
 )
 from turnback.undo.runner import Step as UndoStep
@@ -174,6 +176,9 @@ class Planner:
                     raise Busy("Cannot undo while the agent is busy", state=tree.state.value)
                 begun = await self.undoing.overwriting(residue_id, by=by)
                 return self._runs(self._begun(begun), draining=draining)
+            case Acknowledge(residue_id):
+                noted = await self.undoing.acknowledging(residue_id)
+                return None if noted is None else replace(self._begun(noted), guard=self._unmoved())
             case Redo(all_):
                 return await moved(self._memory, tree.redo(all_=all_))
             case Checkout(step_id):
@@ -215,6 +220,9 @@ class Planner:
         if begun is None:
             return plan
         return self._runs(replace(plan, undo=begun.write, told=begun.told), draining=draining)
+
+    def _unmoved(self) -> Unmoved:
+        return Unmoved(self._memory.revision)
 
     def _begun(self, begun: Begun) -> Plan:
         return Plan(guard=Idle(self._memory.revision), undo=begun.write, told=begun.told)

@@ -24,7 +24,8 @@ from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.budget import UndoLimits, default_budget
 from turnback.core.undo.plan import Plan, begin, make_plan
 from turnback.core.undo.progress import Phase, Progress, progress
-from turnback.core.undo.rows import Changes, Reason
+from turnback.core.undo.residue import acknowledged
+from turnback.core.undo.rows import Changes, Reason, ResidueStatus, RunStatus
 from turnback.sessions.memory import Memory
 from turnback.sessions.plans import now_ms
 from turnback.settings import Settings
@@ -269,6 +270,23 @@ class UndoPlanning:
             begins=replace(begins, overwrites=residue_id),
         )
         return replace(begun, write=write)
+
+    async def acknowledging(self, residue_id: str) -> Begun | None:
+        """That a person has taken note of a residue; None where they have, or it is settled.
+
+        Raises `UnknownResidue`.
+        """
+        undo = await self._memory.dao.undos.of_residue(self._memory.key, residue_id)
+        row = undo.residues[residue_id]
+        if row.status is not ResidueStatus.OPEN:
+            return None
+        revision = undo.revision + 1
+        noted = {**undo.residues, residue_id: acknowledged(row)}
+        ended = undo.run.status is RunStatus.ENDED
+        told = replace(undo, revision=revision, residues=noted).progress(
+            Phase.SETTLED if ended else None
+        )
+        return Begun(UndoWrite(run=undo.run, revision=revision, acknowledges=residue_id), told)
 
     async def stopping(self) -> Begun | None:
         """What stops the run under way; None where nothing is to be stopped."""

@@ -46,6 +46,7 @@ from turnback.store.rows import (
     SessionChange,
     Takeover,
     Undoing,
+    Unmoved,
     Waiting,
 )
 from turnback.store.sealing import Sealer
@@ -155,7 +156,7 @@ def build(
         _lease(s)
     if commit.undo is not None:
         undo_commit.add(s, commit.undo, sealer or Sealer(None))
-        if commit.undo.run.status is RunStatus.ENDED:
+        if commit.undo.run.status is RunStatus.ENDED and commit.undo.acknowledges is None:
             _release(s)
     if commit.closes:
         _close(s)
@@ -219,6 +220,8 @@ def _guarded(s: Statement, commit: Commit) -> str:
             return f" and revision = {s.arg(revision, 'bigint')} and state = 'GENERATING'"
         case Alive():
             return ""
+        case Unmoved(revision):
+            return f" and revision = {s.arg(revision, 'bigint')}"
         case _:
             assert_never(commit.guard)
 

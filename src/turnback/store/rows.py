@@ -145,7 +145,14 @@ class Undoing:
     fence: int
 
 
-Guard = Undoing | Idle | Holder | Generating | Takeover | Waiting | Alive
+@dataclass(frozen=True, slots=True)
+class Unmoved:
+    """Nothing was written since `revision`, whatever is under way: what taking note needs."""
+
+    revision: int
+
+
+Guard = Undoing | Idle | Holder | Generating | Takeover | Waiting | Alive | Unmoved
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,8 @@ class UndoWrite:
     """What a commit writes of an undo's run, which is as `run` then.
 
     `revision` is that of what is told of it; `residues` are the changes' with their ids; the states
-    of the effects that are `secret` are sealed.
+    of the effects that are `secret` are sealed. `acknowledges` is a residue of it that a person has
+    taken note of: then nothing else is written, and the run may have ended long ago.
     """
 
     run: RunRow
@@ -226,6 +234,7 @@ class UndoWrite:
     residues: tuple[tuple[str, ResidueRow], ...] = ()
     secret: frozenset[str] = frozenset()
     begins: UndoBegins | None = None
+    acknowledges: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

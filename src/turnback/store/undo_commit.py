@@ -49,6 +49,9 @@ def guard(s: Statement, write: UndoWrite) -> str:
 
 def add(s: Statement, write: UndoWrite, sealer: Sealer) -> None:
     """Add what an undo writes to a statement."""
+    if write.acknowledges is not None:
+        _acknowledge(s, write, write.acknowledges)
+        return
     _run(s, write)
     changes, ended = write.changes, write.run.status is RunStatus.ENDED
     secret = write.secret
@@ -75,6 +78,20 @@ def add(s: Statement, write: UndoWrite, sealer: Sealer) -> None:
         )
     if changes.ledger:
         _ledger(s, changes.ledger, sealer, secret=_is_secret(write))
+
+
+def _acknowledge(s: Statement, write: UndoWrite, residue_id: str) -> None:
+    s.add(
+        "undone",
+        f"update undo_runs set revision = {s.arg(write.revision, 'bigint')} from s "
+        f"where undo_runs.root_id = {s.root} and undo_runs.id = {s.arg(write.run.id, 'uuid')}",
+    )
+    s.add(
+        "acknowledged",
+        f"update residues set status = 'acknowledged', acknowledged_by = {s.who}, "
+        f"acknowledged_at = {s.now} from s where residues.root_id = {s.root} "
+        f"and residues.id = {s.arg(residue_id, 'uuid')} and residues.status = 'open'",
+    )
 
 
 def _run(s: Statement, write: UndoWrite) -> None:

@@ -1,7 +1,7 @@
-"""Undo runs and what they left, read; and residues acknowledged by a person (undo.md 6).
+"""Undo runs and what they left, read; and residues settled when their time has come (undo.md 6).
 
-An acknowledgement is one statement: the residue, the run's revision and the event that tells of it.
-It is guarded by the run's revision, since the event has the whole of it.
+Settling is one statement: the residue, the run's revision and the event that tells of it. It is
+guarded by the run's revision, since the event has the whole of it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from turnback.core.effects import Effect
 from turnback.core.errors import Contended, UnknownResidue, UnknownUndo
 from turnback.core.undo import progress as told
 from turnback.core.undo.progress import Phase, Progress
+from turnback.core.undo.residue import settled
 from turnback.core.undo.rows import CompensationRow, ResidueRow, ResidueStatus, RunRow
 from turnback.store import undo_rows
 from turnback.store.database import Database
@@ -28,7 +29,7 @@ from turnback.store.undo_rows import COMPENSATION, RESIDUE, RUN
 from turnback.store.wakeups import Wakeups
 
 ATTEMPTS = 5
-"""Times that an acknowledgement is made again because the run has gone on meanwhile."""
+"""Times that a residue is settled again because the run has gone on meanwhile."""
 
 OF_SESSION = f"""select {RUN} from undo_runs where root_id = $1::uuid and session_id = $2::uuid
     and ($3::uuid is null or id < $3::uuid) order by id desc limit $4::bigint"""
@@ -55,27 +56,20 @@ order by id desc limit $5::bigint"""
 RESIDUE_OF = """select undo_id from residues
 where root_id = $1::uuid and session_id = $2::uuid and id = $3::uuid"""
 
-ACKNOWLEDGE = """with u as (
+SETTLE = """with u as (
     update undo_runs set revision = revision + 1 where root_id = $1::uuid
         and session_id = $2::uuid and id = $3::uuid and revision = $4::bigint returning id),
 r as (
-    update residues set status = 'acknowledged', acknowledged_by = $6::text,
-        acknowledged_at = clock_timestamp()
-    from u where root_id = $1::uuid and residues.id = $5::uuid and status = 'open'
+    update residues set status = 'settled', settled_at = clock_timestamp()
+    from u where root_id = $1::uuid and residues.id = $5::uuid and status <> 'settled'
     returning residues.id),
 s as (
     update sessions set revision = sessions.revision + 1, updated_at = clock_timestamp()
     from r where root_id = $1::uuid and sessions.id = $2::uuid and deleted_at is null
     returning sessions.revision)
 insert into session_events (root_id, session_id, event_seq, commit_id, type, data, created_at)
-select $1::uuid, $2::uuid, s.revision, $7::uuid, $8::text, $9::json, clock_timestamp() from s
+select $1::uuid, $2::uuid, s.revision, $6::uuid, $7::text, $8::json, clock_timestamp() from s
 returning event_seq"""
-
-SETTLE = ACKNOWLEDGE.replace(
-    """status = 'acknowledged', acknowledged_by = $6::text,
-        acknowledged_at = clock_timestamp()""",
-    "status = 'settled', settled_at = clock_timestamp()",
-).replace("status = 'open'", "status <> 'settled' and $6::text is null")
 
 DUE = """select root_id, session_id, id from residues
 where settles_at < clock_timestamp() and status <> 'settled' order by settles_at limit $1::bigint"""
@@ -107,7 +101,7 @@ class Undo:
 
 
 class Undos:
-    """Reads the runs of one database, and has their residues acknowledged."""
+    """Reads the runs of one database, and settles what they left."""
 
     def __init__(
         self, database: Database, effects: Effects, sealer: Sealer, wakeups: Wakeups
@@ -152,17 +146,6 @@ class Undos:
         rows = await self._db.run(lambda c: c.fetch(RESIDUES, *args))
         return [(row["id"], undo_rows.residue(row)) for row in rows]
 
-    async def acknowledge(self, key: SessionKey, residue_id: str, *, by: str) -> ResidueRow:
-        """Note that a person has taken note of a residue; again, it stays as it is.
-
-        Raises `UnknownResidue`, `Contended`, `DatabaseUnavailable`.
-        """
-        return await self._mark(key, residue_id, ResidueStatus.ACKNOWLEDGED, by=by)
-
-    async def settle(self, key: SessionKey, residue_id: str) -> ResidueRow:
-        """Note that a residue is settled; no outcome is raised by it. Raises as `acknowledge`."""
-        return await self._mark(key, residue_id, ResidueStatus.SETTLED, by=None)
-
     async def due(self, *, limit: int) -> list[tuple[SessionKey, str]]:
         """Residues whose time to be settled has come, of every session."""
         rows = await self._db.run(lambda c: c.fetch(DUE, limit))
@@ -178,16 +161,17 @@ class Undos:
             raise UnknownResidue("This session has no residue of this id")
         return await self.get(key, undo_id)
 
-    async def _mark(
-        self, key: SessionKey, residue_id: str, status: ResidueStatus, *, by: str | None
-    ) -> ResidueRow:
-        text = SETTLE if status is ResidueStatus.SETTLED else ACKNOWLEDGE
+    async def settle(self, key: SessionKey, residue_id: str) -> None:
+        """Note that a residue is settled; no outcome is raised by it.
+
+        Raises `UnknownResidue`, `Contended`, `DatabaseUnavailable`.
+        """
         for _ in range(ATTEMPTS):
             undo = await self.of_residue(key, residue_id)
             undo_id, residue = undo.run.id, undo.residues[residue_id]
-            if residue.status in (status, ResidueStatus.SETTLED):
-                return residue
-            residue = replace(residue, status=status)
+            if residue.status is ResidueStatus.SETTLED:
+                return
+            residue = settled(residue)
             after = replace(
                 undo,
                 revision=undo.revision + 1,
@@ -197,13 +181,13 @@ class Undos:
             commit_id = new_id()
             told = UndoTold(after.progress(Phase.SETTLED if ended else None))
             type_, data = to_row(told, commit_id)
-            guard = (key.root_id, key.id, undo_id, undo.revision, residue_id, by)
+            guard = (key.root_id, key.id, undo_id, undo.revision, residue_id)
             event = (commit_id, type_, orjson.dumps(data).decode())
             async with self._db.connection(writes=True) as connection:
-                done = await connection.fetchval(text, *guard, *event)
+                done = await connection.fetchval(SETTLE, *guard, *event)
             if done is not None:
                 await self._wakeups.changed([key.id])
-                return residue
+                return
         raise Contended("The undo goes on too fast to be written to; send it again")
 
     async def _whole(self, key: SessionKey, rows: Sequence[asyncpg.Record]) -> list[Undo]:

@@ -233,6 +233,12 @@ def guard(folder: Path, servers: Mapping[str, McpServer]) -> None:
                 )
 
 
+def reaches(server: McpServer, file: Path) -> Path | None:
+    """The folder that a server is configured to work in and that holds `file`; None where none."""
+    real = file.resolve()
+    return next((path for path in _paths(server) if real.is_relative_to(path)), None)
+
+
 def _meet(path: Path, contracts: Path) -> bool:
     return contracts.is_relative_to(path) or path.is_relative_to(contracts)
 

@@ -2,14 +2,21 @@
 
 import { useEffect, useSyncExternalStore, type ReactNode } from "react";
 
-import { ask, callerState, subscribe } from "../../client/caller";
+import { arrive, ask, callerState, subscribe } from "../../client/caller";
 import { Logo } from "../common/Logo";
+import { useToasts } from "../common/Toasts";
 import { CallerContext } from "./useCaller";
 import { SignIn } from "./SignIn";
 
 export function Account({ children }: { children: ReactNode }) {
   const state = useSyncExternalStore(subscribe, callerState);
-  useEffect(() => void ask(), []);
+  const { fail } = useToasts();
+  useEffect(() => {
+    const come = () => void arrive().catch(fail);
+    void arrive().then(ask, fail);
+    addEventListener("hashchange", come); // the printed address, in a tab that is open here
+    return () => removeEventListener("hashchange", come);
+  }, [fail]);
   switch (state.phase) {
     case "asking":
       return null;
@@ -28,8 +35,8 @@ export function Account({ children }: { children: ReactNode }) {
       );
     case "known":
       return (
-        // Another person's page begins anew.
-        <CallerContext key={state.caller.principal} value={state.caller}>
+        // Another person's page begins anew, and so do the sockets of one that has now come as one.
+        <CallerContext key={`${state.caller.principal} ${state.arrivals}`} value={state.caller}>
           {children}
         </CallerContext>
       );

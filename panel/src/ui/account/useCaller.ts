@@ -5,7 +5,13 @@ import { createContext, useContext } from "react";
 import type { Caller } from "../../client/caller";
 
 /** Before there are keys: whoever reaches the server owns everything in it. */
-export const LOCAL: Caller = { principal: "local", project: "local", role: "owner", key_id: null };
+export const LOCAL: Caller = {
+  principal: "local",
+  project: "local",
+  role: "owner",
+  key_id: null,
+  decides: false,
+};
 
 export const CallerContext = createContext<Caller>(LOCAL);
 

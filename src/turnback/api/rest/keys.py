@@ -24,6 +24,7 @@ from turnback.api.rest.request import (
 from turnback.api.rest.roles import Member, Role
 from turnback.core.errors import BadInput
 from turnback.core.principal import ProjectRole
+from turnback.sessions.deciding import require_person
 from turnback.store.identities import KEY, ApiKey
 from turnback.store.ids import ID, is_id
 
@@ -105,15 +106,17 @@ def _key(key: ApiKey) -> dict[str, Any]:
 async def create_key(request: Request) -> Response:
     """Make an API key of the caller's project. The first one ends the time without keys.
 
-    It takes no `Idempotency-Key`: its answer would have to be kept, and with it the key.
+    That is for a person to decide. It takes no `Idempotency-Key`: its answer would have to be kept,
+    and with it the key.
     """
     asked: CreateKey = parsed(CreateKey, await read_object(request))
     role: ProjectRole | Literal["as it is"] | None = "as it is"
     if "role" in asked.model_fields_set:
         role = None if asked.role is None else ProjectRole(asked.role)
-    sessions = sessions_of(request)
+    sessions, principal = sessions_of(request), principal_of(request)
+    require_person(principal, sessions.settings)  # with a key of its own a tool would be one
     made, text = await sessions.dao.identities.make_key(
-        principal_of(request),
+        principal,
         asked.principal,
         name=asked.name,
         role=role,

@@ -75,6 +75,11 @@ async def capabilities(request: Request) -> Response:
                 "attachments",
                 "keys",
                 "approvals",
+                "person",
+                "effects",
+                "undo",
+                "residues",
+                "tools",
             ],
             "model": settings.model,
             "limits": {

@@ -1,14 +1,15 @@
-"""Signing in and out, for the page; and who a caller is."""
+"""Signing in and out, and coming as a person, for the page; and who a caller is."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from turnback.api.auth import COOKIE
-from turnback.api.guard import is_loopback
+from turnback.api.guard import is_loopback, port_of
+from turnback.api.person import cookie_of
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.request import (
     Body,
@@ -19,7 +20,8 @@ from turnback.api.rest.request import (
     read_object,
     sessions_of,
 )
-from turnback.core.principal import Principal
+from turnback.core.errors import CodeRefused
+from turnback.core.principal import LOCAL_PERSON, Principal
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -30,16 +32,24 @@ class SignIn(Body):
     key: str
 
 
+class Arrival(Body):
+    """The code of the address that was printed: what stands behind its `#`."""
+
+    code: Annotated[str, Field(max_length=200)]
+
+
 class CallerBody(BaseModel):
     """Who is calling: `principal` in `project`, and its role there; null: it has only grants.
 
     `key_id` is null as long as there are no keys: then everyone is `local`, and nobody signs in.
+    `decides`: what it asks counts as a person's decision; without keys, only with the token.
     """
 
     principal: str
     project: str
     role: Literal["viewer", "editor", "owner"] | None
     key_id: str | None
+    decides: bool
 
 
 async def _caller(request: Request, principal: Principal) -> dict[str, Any]:
@@ -48,6 +58,7 @@ async def _caller(request: Request, principal: Principal) -> dict[str, Any]:
         "project": principal.project_id,
         "role": await sessions_of(request).dao.access.role(principal),
         "key_id": principal.credential,
+        "decides": principal.decides,
     }
 
 
@@ -64,6 +75,24 @@ async def sign_in(request: Request) -> Response:
     callers_of(request).remember(secret)
     answer = json_answer(await _caller(request, principal), headers={"cache-control": "no-store"})
     answer.set_cookie(COOKIE, secret, max_age=int(seconds), **_how(request))
+    return answer
+
+
+@router.post("/person", response_model=CallerBody, openapi_extra=body_of(Arrival))
+async def arrive(request: Request) -> Response:
+    """Swap the code of the printed address for a cookie, by which a page decides as a person.
+
+    Each code is good once, and the cookie until the server ends. Scripts send the token itself.
+    """
+    asked: Arrival = parsed(Arrival, await read_object(request))
+    callers = callers_of(request)
+    if not callers.is_local(request):
+        raise CodeRefused("This server has API keys: sign in with one")
+    secret = callers.person.swap(asked.code, port=port_of(request.scope))
+    answer = json_answer(
+        await _caller(request, LOCAL_PERSON), headers={"cache-control": "no-store"}
+    )
+    answer.set_cookie(cookie_of(request), secret, **_how(request))
     return answer
 
 

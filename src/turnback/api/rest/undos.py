@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from turnback.api.rest.answer import PROBLEMS, json_answer
 from turnback.api.rest.cursors import bad_cursor
 from turnback.api.rest.reading import UtcOffset, calendar, language
-from turnback.api.rest.request import page_size, principal_of, sessions_of, setting
+from turnback.api.rest.request import actor_of, page_size, principal_of, sessions_of, setting
 from turnback.core.drift import LeafValues
 from turnback.core.effects import LeafPath, ResourceKey
 from turnback.core.principal import Right
@@ -26,6 +26,7 @@ from turnback.core.undo.report import Draft, ReportItem, ReportResidue
 from turnback.core.undo.reporting import report_of, residue_of
 from turnback.core.undo.rows import Claim, ResidueStatus
 from turnback.core.undo.words import Language, headline
+from turnback.sessions.commands import Acknowledge, Asked
 from turnback.store.ids import ID, is_id
 from turnback.store.rows import SessionKey
 from turnback.store.undos import Undo
@@ -274,9 +275,14 @@ async def acknowledge_residue(
     """Take note of a residue. It raises no outcome, and again it changes nothing."""
     said = language(request)
     when = calendar(said, utc_offset)
-    key, principal = await _key(request, session_id, Right.RUN), principal_of(request)
-    row = await sessions_of(request).dao.undos.acknowledge(key, residue_id, by=principal.id)
-    return json_answer(_residue(residue_of(residue_id, row, language=said, when=when)))
+    asked, actor = (
+        Asked(Acknowledge(residue_id), principal_of(request)),
+        await actor_of(request, session_id),
+    )
+    await actor.ask(asked)
+    undo = await sessions_of(request).dao.undos.of_residue(actor.key, residue_id)
+    residue = residue_of(residue_id, undo.residues[residue_id], language=said, when=when)
+    return json_answer(_residue(residue))
 
 
 async def _key(request: Request, session_id: str, right: Right) -> SessionKey:
