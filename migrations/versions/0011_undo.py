@@ -3,8 +3,8 @@
 Contracts are kept as they were when a call was made under them. Under a root: the step that is open
 while its outside calls run, what waits for a person, effects and their calls, plans, undo runs,
 compensations and their calls, residues. Not under one, because other sessions write the same world:
-the ledger of leaf writes, and the locks on resources, whose fences rise for ever. A state that has
-to be kept secret is in a `bytea`, encrypted.
+the ledger of leaf writes, and the locks on resources, whose fences rise for ever. Arguments and
+states that have to be kept secret are in a `bytea`, encrypted.
 
 Going down is refused while there are effects: nobody could take them back any more.
 
@@ -34,9 +34,11 @@ create table open_steps (
     id uuid not null,
     turn_id uuid not null,
     fence bigint not null,
-    draft json not null,
+    draft json,
+    secret bytea,
     opened_at timestamptz not null,
-    primary key (root_id, session_id)
+    primary key (root_id, session_id),
+    constraint open_steps_draft check ((draft is null) <> (secret is null))
 );
 
 create table approvals (

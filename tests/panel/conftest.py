@@ -84,12 +84,13 @@ async def desk_of(browser: Browser) -> AsyncIterator[Callable[..., Any]]:
     contexts: list[BrowserContext] = []
     wrong: list[str] = []
 
-    async def make(service: Service, **options: Any) -> Desk:
+    async def make(service: Service, *, person: bool = True, **options: Any) -> Desk:
         context = await browser.new_context(
             **{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"} | options
         )
         contexts.append(context)
-        await service.let_in(context)
+        if person:  # as the printed address would make them one
+            await service.let_in(context)
         page = await context.new_page()
         page.set_default_timeout(WITHIN)
         page.on("pageerror", lambda error: wrong.append(f"exception: {error}"))

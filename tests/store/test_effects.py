@@ -117,6 +117,7 @@ async def intended(dao: Dao, key: SessionKey, head: str, **more: object) -> Effe
         lock_expiry=9,
         call_key=f"f:{effect.id}",
         before=[1],
+        shown=effect.args,
         **more,  # type: ignore[arg-type]
     )
     return replace(effect, number=made.number)
@@ -234,7 +235,7 @@ async def test_without_its_run_or_its_open_step_nothing_is_written(dao: Dao) -> 
     for fence in (1, 2):  # no step is open, and then it is another's run
         with pytest.raises(FencedOff):
             await dao.effects.intend(
-                key, effect_of(key), fence=fence, held=none, lock_expiry=9, call_key="f"
+                key, effect_of(key), fence=fence, held=none, lock_expiry=9, call_key="f", shown={}
             )
         await dao.effects.open(key, fence=1, head_step=head, step=STEP)
     assert await dao.effects.opened(key) == STEP
@@ -291,10 +292,10 @@ async def test_a_lock_that_ran_out_is_anybodys_and_its_holder_cannot_send_any_mo
         async with hold(dao, CONTACT) as held:
             with pytest.raises(ResourceBusy):
                 await dao.effects.intend(
-                    key, effect_of(key), fence=1, held=lost, lock_expiry=9, call_key="f"
+                    key, effect_of(key), fence=1, held=lost, lock_expiry=9, call_key="f", shown={}
                 )
             await dao.effects.intend(
-                key, effect_of(key), fence=1, held=held, lock_expiry=9, call_key="f"
+                key, effect_of(key), fence=1, held=held, lock_expiry=9, call_key="f", shown={}
             )
 
 

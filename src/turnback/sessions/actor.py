@@ -303,9 +303,11 @@ class Actor:
         """
         await self.patiently(lambda: self._enqueue(lambda: self._append(run, step_id, draft)))
 
-    async def open_step(self, run: Run, draft: Mapping[str, Any]) -> None:
+    async def open_step(
+        self, run: Run, draft: Mapping[str, Any], *, is_secret: bool = False
+    ) -> None:
         """Make the run's step durable before its calls are made. Waits and raises as `append`."""
-        step = OpenStep(run.step_id, run.turn_id, draft)
+        step = OpenStep(run.step_id, run.turn_id, draft, is_secret)
         head = self.memory.tree.head.step_id
         await self.patiently(
             lambda: self._dao.effects.open(self.key, fence=run.fence, head_step=head, step=step)

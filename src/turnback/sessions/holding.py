@@ -14,6 +14,7 @@ from time import time
 
 import structlog
 
+from turnback.core.contracts.secrets import are_left_out
 from turnback.core.effects import CallState
 from turnback.core.errors import (
     DatabaseUnavailable,
@@ -149,4 +150,6 @@ class HeldCalls:
             return "its tool is switched off"
         if tool.version != effect.contract:
             return "its tool, or its contract, is not what it was"
+        if are_left_out(tool.contract, effect.args):
+            return "its secrets were sealed under another `TURNBACK_SECRET_KEY`"
         return None

@@ -437,6 +437,7 @@ class Sessions:
         await self.dao.forget_requests(before=datetime.now(UTC) - ttl)
         await self.dao.identities.forget()
         await self.dao.undo_plans.forget()
+        await self.dao.locks.forget()
         await self.dao.keys.forget(older_than=settings.idempotency_ttl)
         for actor in tuple(self._actors.values()):
             await actor.memory.trim()

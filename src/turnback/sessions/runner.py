@@ -111,7 +111,8 @@ class Runner:
                         hit("stream")
                         actor.tell_delta(run, _told(run, item))
                     case Opened():
-                        await actor.open_step(run, payloads.of_opened(item))
+                        secret = item.shown != item.tool_calls
+                        await actor.open_step(run, payloads.of_opened(item), is_secret=secret)
                     case StepDraft():
                         await actor.append(run, run.step_id, item)
                         observed.stepped(item.end_reason)

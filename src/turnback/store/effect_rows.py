@@ -1,8 +1,9 @@
 """Effects as their rows have them, and back.
 
 The column `states` has all that may hold a secret: states, inverses, the result. It is null, and
-the same is sealed in the column `secret`, where the contract calls a state so. One that cannot be
-opened is read as `purged`: nothing is left of it to put back with.
+the same is sealed in the column `secret`, with the arguments, where the contract has secrets; those
+in the column `args` are without them. One that cannot be opened is read as `purged`: nothing is
+left of it to put back with, or to send again.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def effect(row: asyncpg.Record, sealer: Sealer) -> tuple[Effect, Json]:
         case=row["contract_case"],
         state=CallState(row["state"]),
         standing=None if row["standing"] is None else Standing(row["standing"]),
-        args=orjson.loads(row["args"]),
+        args=held["args"] if "args" in held else orjson.loads(row["args"]),
         result=held["result"],
         inverse=_calls_of(held["inverse"]),
         touches=tuple(_touch_of(touch) for touch in held["touches"]),

@@ -32,7 +32,7 @@ from turnback.store.leases import is_running
 from turnback.store.locks import Held
 from turnback.store.outbox import EffectTold, to_row
 from turnback.store.rows import SessionKey
-from turnback.store.sealing import Sealer
+from turnback.store.sealing import Sealer, Unsealable
 from turnback.store.wakeups import Wakeups
 
 _TYPES = {
@@ -153,15 +153,17 @@ s as (
     select project_id from sessions where root_id = $1::uuid and id = $2::uuid
         and fence = $3::bigint and head_step = $4::uuid and state <> 'AVAILABLE'
         and deleted_at is null for share)
-insert into open_steps (root_id, session_id, fence, id, turn_id, draft, opened_at)
-select $1::uuid, $2::uuid, $3::bigint, $5::uuid, $6::uuid, $7::json, clock_timestamp() from off, s
+insert into open_steps (root_id, session_id, fence, id, turn_id, draft, secret, opened_at)
+select $1::uuid, $2::uuid, $3::bigint, $5::uuid, $6::uuid, $7::json, $8::bytea, clock_timestamp()
+from off, s
 on conflict (root_id, session_id) do update set fence = excluded.fence, id = excluded.id,
-    turn_id = excluded.turn_id, draft = excluded.draft, opened_at = excluded.opened_at
+    turn_id = excluded.turn_id, draft = excluded.draft, secret = excluded.secret,
+    opened_at = excluded.opened_at
 returning true"""
 """It need not be on disk at once: the first intent that follows takes it along, and so does the
 commit by which a turn waits. Where it is lost with its server, nothing was sent (decision 0067)."""
 
-OPENED = """select id, turn_id, draft from open_steps
+OPENED = """select id, turn_id, draft, secret from open_steps
 where root_id = $1::uuid and session_id = $2::uuid"""
 
 
@@ -189,7 +191,7 @@ held as (
     where holder = %(held_by)s and expires_at > clock_timestamp() returning 1),"""
         is_held = "(select count(*) from held) = %(held_count)s"
     found = f"""select (select number from made) as number, exists(select from s) as owned,
-    {is_held} as held, (select id from doubtful) as doubtful"""
+    {is_held} as held, array(select id from doubtful) as doubtful"""
     if knowing:
         places = (f"%({name})s" for name in ("places", "kinds", "keys"))
         entries = ledger.newest("%(project)s", places, "%(newest)s")
@@ -199,7 +201,7 @@ order by l.nth, l.n"""
 doubtful as (
     select e.id from effects e where e.root_id = %(root)s and e.session_id = %(session)s
         and e.state in ('intent', 'in_doubt') and e.connection = %(connection)s
-        and e.tool = %(tool)s and e.args::jsonb = %(args)s::jsonb limit 1),
+        and e.tool = %(tool)s and e.args::jsonb = %(args)s::jsonb),
 made as (
     insert into effects (root_id, session_id, fence, number, {", ".join(_INTENT)})
     select %(root)s, %(session)s, %(at_fence)s, (
@@ -356,11 +358,22 @@ order by number"""
 
 
 class InDoubt(Exception):
-    """The same call was made before, and nobody knows what it did; nothing was written."""
+    """The same call was made before, and nobody knows what it did; nothing was written.
 
-    def __init__(self, effect_id: str) -> None:
-        super().__init__(effect_id)
-        self.effect_id = effect_id
+    Of calls with secrets it is the same as far as it is shown.
+    """
+
+    def __init__(self, effect_ids: Sequence[str]) -> None:
+        super().__init__(*effect_ids)
+        self.effect_ids = effect_ids
+
+
+UNREADABLE: Mapping[str, Any] = {
+    "content": "[The calls of this step were sealed under another `TURNBACK_SECRET_KEY`]",
+    "toolCalls": [],
+    "usage": None,
+}
+"""The draft of an open step whose secrets cannot be opened."""
 
 
 class Purpose(StrEnum):
@@ -383,11 +396,15 @@ class CallOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OpenStep:
-    """A model's reply whose calls are under way: `draft` is the payload of the step to be."""
+    """A model's reply whose calls are under way: `draft` is the payload of the step to be.
+
+    `is_secret`: there are secrets in its calls.
+    """
 
     id: str
     turn_id: str
     draft: Mapping[str, Any]
+    is_secret: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,10 +465,14 @@ class Effects:
     async def open(self, key: SessionKey, *, fence: int, head_step: str, step: OpenStep) -> None:
         """Commit a model's reply before anything outside is asked, looked at or run for it.
 
-        Again under the same id, it is the same step. Raises `FencedOff`, `DatabaseUnavailable`.
+        Again under the same id, it is the same step. One with secrets is sealed, where there is a
+        key. Raises `FencedOff`, `DatabaseUnavailable`.
         """
         hit("open.before")
-        args = (step.id, step.turn_id, dumped(step.draft))
+        draft, sealed = dumped(step.draft), None
+        if step.is_secret and self.can_seal:
+            sealed = self._sealer.seal(draft.encode(), row=f"open {step.id}")
+        args = (step.id, step.turn_id, draft if sealed is None else None, sealed)
         async with self._db.connection(writes=True) as connection:
             done = await connection.fetchval(OPEN, key.root_id, key.id, fence, head_step, *args)
         if not done:
@@ -459,11 +480,20 @@ class Effects:
         hit("open.after")
 
     async def opened(self, key: SessionKey) -> OpenStep | None:
-        """The session's open step, if there is one."""
+        """The session's open step, if there is one.
+
+        Where its secrets cannot be opened any more it has no calls, and says so.
+        """
         row = await self._db.run(lambda c: c.fetchrow(OPENED, key.root_id, key.id))
         if row is None:
             return None
-        return OpenStep(row["id"], row["turn_id"], orjson.loads(row["draft"]))
+        if row["secret"] is None:
+            return OpenStep(row["id"], row["turn_id"], orjson.loads(row["draft"]))
+        try:
+            draft = self._sealer.open(row["secret"], row=f"open {row['id']}")
+        except Unsealable:
+            return OpenStep(row["id"], row["turn_id"], UNREADABLE, is_secret=True)
+        return OpenStep(row["id"], row["turn_id"], orjson.loads(draft), is_secret=True)
 
     # -- one call
 
@@ -478,6 +508,7 @@ class Effects:
         call_key: str,
         key_until: int | None = None,
         before: Json = None,
+        shown: Mapping[str, Json],
         proposed: Mapping[str, Json] | None = None,
         secret: bool = False,
         over_doubt: bool = False,
@@ -486,6 +517,9 @@ class Effects:
         newest: int | None = None,
     ) -> Intended:
         """Commit that a call is about to be sent. `key_until` is in ms.
+
+        `shown` and `proposed` are its arguments without their secrets; those that it is sent with
+        are sealed, with the rest of a `secret` one.
 
         Of one that is `HELD` it is committed that it is held back, and the session is told. The
         locks are renewed for `lock_expiry` seconds. The ledger of the project is asked for the
@@ -510,7 +544,7 @@ class Effects:
             "connection": effect.connection,
             "tool": effect.tool,
             "contract": effect.contract,
-            "args": dumped(dict(effect.args)),
+            "args": dumped(dict(shown)),
             "proposed": None if proposed is None else dumped(dict(proposed)),
             "key": call_key,
             "key_until": time_of(key_until),
@@ -525,7 +559,7 @@ class Effects:
         rows = await self._numbered(statement, values)
         row = rows[0]
         if row["number"] is None:
-            if row["owned"] and row["doubtful"] is not None and not over_doubt:
+            if row["owned"] and row["doubtful"] and not over_doubt:
                 raise InDoubt(row["doubtful"])
             if row["owned"] and not row["held"]:
                 raise ResourceBusy("A lock of this call was lost before it was sent; try again")
@@ -749,7 +783,7 @@ class Effects:
 
     def _states(self, effect: Effect, before: Json, *, secret: bool) -> dict[str, Any]:
         """The columns that change when a call ends."""
-        held = dumped(states(effect, before))
+        held = dumped(states(effect, before) | ({"args": effect.args} if secret else {}))
         return {
             "about": dumped(about(effect)),
             "states": None if secret else held,

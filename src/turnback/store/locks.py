@@ -50,6 +50,9 @@ delete from resource_locks using off where holder = $1::uuid and node_id = $2::u
 
 RELEASE = "delete from resource_locks where holder = $1::uuid"
 
+EXPIRED = "delete from resource_locks where expires_at < clock_timestamp()"
+"""What processes that died have left: anybody's by now, and the name of what they were at."""
+
 FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 """Seconds between two looks at a lock that somebody else holds."""
 
@@ -117,6 +120,11 @@ class Locks:
         """Drop what is still held in this name: its process is gone, or may send nothing more."""
         async with self._db.connection(writes=True) as connection:
             await connection.execute(RELEASE, holder)
+
+    async def forget(self) -> None:
+        """Drop those that have expired."""
+        async with self._db.connection(writes=True) as connection:
+            await connection.execute(EXPIRED)
 
     async def _take(
         self,

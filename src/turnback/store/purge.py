@@ -22,6 +22,7 @@ from turnback.core.errors import NotDeleted, SessionNotFound
 from turnback.failpoints import hit
 from turnback.store.blob_sweep import BlobSweep
 from turnback.store.database import Database
+from turnback.store.locks import EXPIRED
 from turnback.store.rows import SessionKey
 
 log = structlog.get_logger()
@@ -113,11 +114,40 @@ gone as (
 
 RESIDUES = f"""with batch as (
     select id from residues where {_OF}
-        and (draft is not null or facts::text <> '{{}}') limit $3::bigint),
+        and (draft is not null or facts::text <> '{{}}' or leaves::text <> '[]') limit $3::bigint),
 gone as (
-    update residues r set draft = null, facts = '{{}}'
+    update residues r set draft = null, facts = '{{}}', leaves = '[]'
     from batch where r.root_id = $1::uuid and r.id = batch.id returning 1)
 {_COUNTS}"""
+
+RUNS = f"""with batch as (
+    select id from undo_runs where {_OF}
+        and (plan::text <> '{{}}' or report is not null) limit $3::bigint),
+gone as (
+    update undo_runs u set plan = '{{}}', report = null
+    from batch where u.root_id = $1::uuid and u.id = batch.id returning 1)
+{_COUNTS}"""
+
+LEDGER = f"""with named as (
+    select distinct l.project_id, l.connection, l.kind, l.key
+    from effects e join ledger l on l.effect_id = e.id where e.{_OF.replace("and ", "and e.")}),
+batch as (
+    select l.project_id, l.connection, l.kind, l.key, l.n
+    from named join ledger l using (project_id, connection, kind, key)
+    where not exists (select from ledger o
+        join session_directory d on d.id = o.session_id
+        join sessions s on s.root_id = d.root_id and s.id = d.id and s.purged_at is null
+        where (o.project_id, o.connection, o.kind, o.key)
+            = (l.project_id, l.connection, l.kind, l.key))
+    order by coalesce(l.session_id = any($2::uuid[]), false) limit $3::bigint),
+gone as (
+    delete from ledger l using batch
+    where (l.project_id, l.connection, l.kind, l.key, l.n)
+        = (batch.project_id, batch.connection, batch.kind, batch.key, batch.n)
+    returning 1)
+{_COUNTS}"""
+"""Of things that only purged sessions have written to, not even the names stay, nor what others
+were seen to have made of them. The rows by which the things are found go last."""
 
 BRANCHES = f"select exists (select from branches where {_OF})"
 """Whether they ever had a record."""
@@ -158,7 +188,9 @@ STAGES = {
     "sent": rows_of("compensation_calls", "undo_id, effect_id, n, round"),
     "compensations": COMPENSATIONS,
     "residues": RESIDUES,
+    "runs": RUNS,
     "effects": EFFECTS,
+    "ledger": LEDGER,
 }
 """What is removed of a session, in this order: records know their turns by the rows of these."""
 
@@ -211,6 +243,7 @@ class Purge:
         counts: dict[str, int] = {}
         async with self._db.connection(writes=True) as connection:
             await connection.execute(ANSWERS, root_id, ids)
+            await connection.execute(EXPIRED)
         for stage, text in STAGES.items():
             counts[stage] = await self.in_batches(text, root_id, ids, batch, at=stage)
         async with self._db.connection() as connection:

@@ -71,8 +71,11 @@ insert into session_events (root_id, session_id, event_seq, commit_id, type, dat
 select $1::uuid, $2::uuid, s.revision, $6::uuid, $7::text, $8::json, clock_timestamp() from s
 returning event_seq"""
 
-DUE = """select root_id, session_id, id from residues
-where settles_at < clock_timestamp() and status <> 'settled' order by settles_at limit $1::bigint"""
+DUE = """select r.root_id, r.session_id, r.id from residues r
+join sessions s on s.root_id = r.root_id and s.id = r.session_id and s.deleted_at is null
+where r.settles_at < clock_timestamp() and r.status <> 'settled'
+order by r.settles_at limit $1::bigint"""
+"""A deleted session's are nobody's to be told of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from jsonschema import Draft202012Validator, SchemaError
 from turnback.core.approvals import Approval, ApprovalPolicy, ApprovalStatus, needs_approval
 from turnback.core.contracts import choose, secrets, states
 from turnback.core.contracts.choose import Before, Decision
+from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import Contract
 from turnback.core.effects import CallState, Effect, EffectClass, Json, ResourceKey, Standing, worst
 from turnback.core.errors import (
@@ -263,9 +264,13 @@ class Making:
 
     async def _after(self, doubt: InDoubt) -> Answered | None:
         """What is known by now of a call like this; one that took effect is not made again."""
-        for logged in await self.calls.effects.by_id(self.place.key, [doubt.effect_id]):
+        shown = secrets.shown_args(self.tool.contract, self.args)
+        for logged in await self.calls.effects.by_id(self.place.key, doubt.effect_ids):
             if logged.effect.contract != self.tool.version:
                 continue  # another one says nothing of it
+            # With another secret it is another call; which it was is not known without a key.
+            if not any(same(dict(logged.effect.args), dict(args)) for args in (self.args, shown)):
+                continue
             effect = await settle(
                 self.calls.settling, self.connection, self.tool.contract, logged, self.place
             )
@@ -423,7 +428,7 @@ class Making:
             args=dict(self.args),
             at=now_ms(),
         )
-        if contract.hold is not None:
+        if contract.hold is not None and not self._forgets:  # it is sent with what is stored
             until = effect.at + round(contract.hold * 1000)
             effect = replace(
                 effect, state=CallState.HELD, standing=Standing.IN_FORCE, hold_until=until
@@ -441,7 +446,8 @@ class Making:
             call_key=key_of(effect),
             key_until=self.key_until(effect),
             before=kept,
-            proposed=self.proposed,
+            shown=secrets.shown_args(contract, self.args),
+            proposed=None if self.proposed is None else secrets.shown_args(contract, self.proposed),
             secret=self.seals,
             over_doubt=over_doubt,
             project_id=self.place.project_id,

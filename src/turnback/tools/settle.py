@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from turnback.core.contracts import choose, states
+from turnback.core.contracts import choose, secrets, states
 from turnback.core.contracts.choose import Applied, Before, NotApplied
 from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import Contract
@@ -93,7 +93,8 @@ async def settle(
         return effect  # it is who sends it that knows
     # The run that made the call is over: what it holds for it, or a settling cut off, is nobody's.
     await by.locks.release(effect.id)
-    if effect.purged or (logged.before is None and contract.find is None):
+    unknown = effect.purged or secrets.are_left_out(contract, effect.args)
+    if unknown or (logged.before is None and contract.find is None):
         return await _doubtful(by, place, effect, logged, tells=tells)
     try:
         async with by.locks.hold(

@@ -34,6 +34,16 @@ def shown_args(contract: Contract, args: Mapping[str, Json]) -> Mapping[str, Jso
     return shown if isinstance(shown, dict) else dict.fromkeys(args, HIDDEN)
 
 
+def are_left_out(contract: Contract, args: Mapping[str, Json]) -> bool:
+    """Whether arguments are without their secrets, so that the call cannot be made with them."""
+    at = {"args": dict(args)}
+    try:
+        places = list(_places(contract, Document(at), "args"))
+    except Unresolved:
+        return HIDDEN in args.values()
+    return any(_at(at, place) == HIDDEN for place in places)
+
+
 def shown_result(contract: Contract, args: Mapping[str, Json], result: Json) -> Json:
     """The result with `HIDDEN` in place of each secret."""
     return _without(contract, "result", result, args=dict(args))
