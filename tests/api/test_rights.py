@@ -112,6 +112,7 @@ FRAMES: dict[str, tuple[dict[str, Any], int | str]] = {
         "unknown_approval",
     ),
     "WsClientUndoCommand": ({"planId": "?"}, "unknown_plan"),
+    "WsClientAcknowledgeCommand": ({"residueId": "?"}, "unknown_residue"),
 }
 """Every client frame needs `run`; so asked, it is refused after that, and changes nothing."""
 
@@ -125,6 +126,7 @@ ROWS = [
     *(Row(f"GET {path}", "key") for path in ("/operator-types", "/metrics", "/openapi.json")),
     *(Row(f"GET {path}", "key") for path in ("/whoami", "/sessions", "/api/agents")),
     Row("POST /sign-out", "key", 204),
+    Row("POST /person", "key", "code_refused", body={"code": "x"}),
     Row("POST /sessions", "create", 201, body={}),
     Row("POST /api/agents", "create", 200, body={}),
     Row("GET /keys", "administer"),
