@@ -161,6 +161,10 @@ class OutsideTools:
         """List anew what connections may offer otherwise."""
         await self._catalog.refresh()
 
+    async def repin(self) -> None:
+        """Take over which tools somebody has looked at since. Raises `DatabaseUnavailable`."""
+        await self._catalog.repin()
+
     async def _contract(self, hash_: str | None) -> Contract:
         """The contract that a call was made under; one that says nothing where there was none."""
         data = None if hash_ is None else await self._contracts.of(hash_)

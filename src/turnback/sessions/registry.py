@@ -384,6 +384,8 @@ class Sessions:
                 await self._forget_all(epoch)
             metrics.POLL_HEALS.inc(await self._catch_up(list(self._actors.values())))
             await self._dismiss()
+            if self.outside is not None:
+                await self.outside.repin()
         except DatabaseUnavailable as error:
             if unreachable(error):
                 for actor in self._actors.values():

@@ -35,7 +35,8 @@ class Pins(Protocol):
 class Catalog:
     """The connections by name, and the registry of their tools.
 
-    `failing` has the connections that could not be listed, and why.
+    `stated` are the pins that overlays state: for those tools no others count. `failing` has the
+    connections that could not be listed, and why.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Catalog:
         *,
         trusted: frozenset[str],
         pins: Pins,
+        stated: Mapping[tuple[str, str], frozenset[str]] | None = None,
     ) -> None:
+        self._stated = stated or {}
         self.registry = registry
         self.connections = connections
         self.failing: dict[str, ToolServerFailed] = {}
@@ -69,6 +72,13 @@ class Catalog:
                     self._asking[name] = asyncio.create_task(self._again(name))
             waited = [name for name in stale if name not in self._asking]
             await asyncio.gather(*(self._list(name, self.connections[name]) for name in waited))
+
+    async def repin(self) -> None:
+        """Take over what somebody has looked at since, here or by another process.
+
+        Raises `DatabaseUnavailable`.
+        """
+        self.registry.repin(await _counting(self._pins, self._stated))
 
     async def _again(self, name: str) -> None:
         try:
@@ -94,9 +104,10 @@ class Catalog:
             return
         own = connection.contracts if isinstance(connection, PythonConnection) else None
         tools = self.registry.put(name, listed, trusted=name in self._trusted, contracts=own)
-        await self._pins.first(
-            (name, tool.name, tool.pin) for tool in tools if tool.pinned is Pinned.NEW
-        )
+        if new := [(name, tool.name, tool.pin) for tool in tools if tool.pinned is Pinned.NEW]:
+            await self._pins.first(new)
+            await self.repin()  # another process may have been first, and have seen another tool
+            tools = tuple(tool for tool in self.registry.all() if tool.connection == name)
         for tool in tools:
             if tool.front is not None and tool.version is None:
                 log.warning("tool without its contract", tool=tool.shown, reason=tool.why)
@@ -147,11 +158,10 @@ async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
     configured = servers.configured(settings)
     for name in python.keys() & configured.keys():
         raise SettingsInvalid(f"`{name}` is a tool server and a connection in Python: rename one")
-    # The demo's contracts are ours, and change together with its tools.
-    kept = {tool: seen for tool, seen in (await pins.all()).items() if tool[0] != servers.DEMO}
+    stated = stated_pins(given)
     registry = Registry(
         overlays={name: server.contracts for name, server in given.items()},
-        pins={**kept, **stated_pins(given)},
+        pins=await _counting(pins, stated),
         disabled=settings.disabled_server_tools,
     )
     for name in sorted(given.keys() - configured.keys()):
@@ -162,11 +172,20 @@ async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
             {**running, **python},
             trusted=frozenset(n for n, server in configured.items() if server.trust_contracts),
             pins=pins,
+            stated=stated,
         )
         try:
             yield made
         finally:
             await made.close()
+
+
+async def _counting(
+    pins: Pins, stated: Mapping[tuple[str, str], frozenset[str]]
+) -> dict[tuple[str, str], frozenset[str]]:
+    # The demo's contracts are ours, and change together with its tools.
+    kept = {tool: seen for tool, seen in (await pins.all()).items() if tool[0] != servers.DEMO}
+    return {**kept, **stated}
 
 
 def stated_pins(given: Overlays) -> Mapping[tuple[str, str], frozenset[str]]:

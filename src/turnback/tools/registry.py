@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Literal
@@ -119,6 +119,7 @@ class Registry:
         self._pins = dict(pins or {})
         self._disabled = disabled
         self._tools: dict[str, dict[str, Tool]] = {}
+        self._put: dict[str, Callable[[], dict[str, Tool]]] = {}
 
     def put(
         self,
@@ -133,20 +134,33 @@ class Registry:
         `trusted`: whether contracts in `_meta` count. `contracts`: those of tools in Python, whose
         connection this is.
         """
-        tools = {
-            one.name: self._tool(connection, one, trusted=trusted, contracts=contracts)
-            for one in listed
-        }
-        tools = _together(tools)
-        self._tools[connection] = tools
+
+        def made() -> dict[str, Tool]:
+            return _together(
+                {
+                    one.name: self._tool(connection, one, trusted=trusted, contracts=contracts)
+                    for one in listed
+                }
+            )
+
+        self._put[connection] = made
+        self._tools[connection] = tools = made()
         for tool in tools.values():
             if tool.pinned is Pinned.NEW:
                 self._pins[connection, tool.name] = frozenset({tool.pin})
         return tuple(tools.values())
 
+    def repin(self, pins: Pins) -> None:
+        """Hold the tools against what is pinned by now; those pinned nowhere stay as they were."""
+        before = self._pins
+        self._pins = {**before, **pins}
+        if self._pins != before:
+            self._tools |= {connection: made() for connection, made in self._put.items()}
+
     def drop(self, connection: str) -> None:
         """Forget a connection's tools."""
         self._tools.pop(connection, None)
+        self._put.pop(connection, None)
 
     def get(self, connection: str, name: str) -> Tool | None:
         """A tool by its connection and name."""
