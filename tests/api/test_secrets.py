@@ -119,13 +119,6 @@ async def test_a_secret_is_in_nothing_that_is_stored_told_planned_reported_logge
                 if f["type"] == "WsServerStepEvent"
             )
 
-            # Somebody else's is in the way; then it is not.
-            vault.sets(THEIRS)
-            report = await vault.undo(at, turn_ids=[turn])
-            assert [item["state"] for item in report["items"]] == ["needs_review"]
-            assert vault.password == THEIRS
-            await vault.read(w.server, at)
-            vault.sets(GIVEN)
             report = await vault.undo(at, turn_ids=[turn])
             assert (report["outcome"], vault.password) == ("fully_reverted", BEFORE)
 
@@ -140,12 +133,24 @@ async def test_a_secret_is_in_nothing_that_is_stored_told_planned_reported_logge
             provider.will([text("again"), vault.call("p3")], [text("done")])
             await client.send("Prompt", content="and again")
             await approved(client, seen, "p3")
-            preview = await w.server.http.get(f"{at}/revert-preview", params={"turn_id": turn})
+            again = str(client.durable[-2]["step"]["messageId"])
+            preview = await w.server.http.get(f"{at}/revert-preview", params={"turn_id": again})
             vault.told.append(preview.text)
-            ack = await client.ask("Revert", messageId=turn, effects="undo")
+            ack = await client.ask("Revert", messageId=again, effects="undo")
             assert ack["type"] == "WsServerAckEvent", ack
-            await eventually(lambda: vault.password == BEFORE)
-            await w.report(session, ack["undoId"])
+            assert (await w.report(session, ack["undoId"]))["outcome"] == "fully_reverted"
+            assert vault.password == BEFORE
+
+            # Somebody else's is in the way.
+            seen = len(client.frames)
+            provider.will([text("again"), vault.call("p4")], [text("done")])
+            await client.send("Prompt", content="and again")
+            await approved(client, seen, "p4")
+            vault.sets(THEIRS)
+            last = str(client.durable[-2]["step"]["messageId"])
+            report = await vault.undo(at, turn_ids=[last])
+            assert [item["state"] for item in report["items"]] == ["needs_review"]
+            assert vault.password == THEIRS
             provider.will([text("hello")])
             await client.prompt("what is there now?")
             await vault.read(w.server, at)

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from processes import eventually
-from scripted_provider import ScriptedProvider
+from scripted_provider import ScriptedProvider, call
 from undoing import Place, place, undo_frames
 from wire import Client
 
@@ -81,8 +81,13 @@ async def shared(
             assert (await s.ask("maker", "PUT", f"/grants/{who}", json=body)).is_success
         async with s.connect("maker") as client:
             await client.snapshot()
-            mail = w.send_mail("hello", nth=1)
-            s.turn = await w.turn(client, w.set_phone("555-0199", "ann-the-contact"), mail)
+            args = {"id": w.contact("ann-the-contact"), "phone": "555-0199"}
+            mail = {"to": str(folder / "mailbox-of-ben"), "text": "hello"}
+            s.turn = await w.turn(
+                client,
+                call("python__set_phone", args, id="c1"),
+                call("python__send_mail", mail, id="c2", index=1),
+            )
         yield s
 
 

@@ -198,6 +198,7 @@ async def test_an_intent_finds_what_the_ledger_has_of_its_things(dao: Dao) -> No
             lock_expiry=9,
             call_key="f",
             over_doubt=True,
+            shown={},
             project_id="local",
             resources=[CONTACT, other],
             newest=newest,
@@ -219,7 +220,7 @@ async def test_a_call_like_one_that_is_in_doubt_is_not_intended_until_that_was_l
     effect = await intended(dao, key, head)
     with pytest.raises(InDoubt) as doubt:
         await intended(dao, key, head)
-    assert doubt.value.effect_id == effect.id
+    assert doubt.value.effect_ids == [effect.id]
     clean = replace(effect, state=CallState.FAILED_CLEAN, standing=None)
     await dao.effects.end(key, clean, fence=1, outcome=CallOutcome.LOST, at=now())
     assert (await intended(dao, key, head)).number == 2

@@ -34,8 +34,7 @@ what a program needs (never a secret, never bytes of another session).
         NotSent, Lost
       StartError           what keeps the service from starting
         EmbeddedUnavailable, PortBusy, AddressRefused, SettingsInvalid, ContractRefused,
-        TokenInReach
-      NotServing           what a command asks of a server that does not run
+        TokenInReach, NotServing
 """
 
 from __future__ import annotations
@@ -698,7 +697,7 @@ class TokenInReach(StartError):
     code = "token_in_reach"
 
 
-class NotServing(TurnbackError):
+class NotServing(StartError):
     """No server runs on this data directory that a person could be shown the address of."""
 
     code = "not_serving"

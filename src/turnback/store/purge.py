@@ -94,8 +94,8 @@ gone as (
 EFFECTS = f"""with batch as (
     select id from effects where {_OF} and purged_at is null limit $3::bigint),
 gone as (
-    update effects e set args = '{{}}', proposed = null, about = '{{}}', states = null,
-        secret = null, purged_at = clock_timestamp()
+    update effects e set tool_call_id = '', args = '{{}}', proposed = null, about = '{{}}',
+        states = null, secret = null, purged_at = clock_timestamp()
     from batch where e.root_id = $1::uuid and e.id = batch.id returning e.id),
 forgotten as (
     update ledger l set leaves = '{{"wrote": [], "removed": []}}', secret = null
