@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from desk import Desk
 from gate import Gate
 from playwright.async_api import expect
 from processes import eventually
-from scripted_provider import text
+from scripted_provider import call, text
 from undoing import Place, place, report
 
 if TYPE_CHECKING:
@@ -25,11 +26,17 @@ pytestmark = pytest.mark.browser
 
 @asynccontextmanager
 async def at_desk(
-    url: str, folder: Path, provider: ScriptedProvider, desk_of: Callable[..., Any], **more: Any
+    url: str,
+    folder: Path,
+    provider: ScriptedProvider,
+    desk_of: Callable[..., Any],
+    *,
+    locale: str = "en-US",
+    **more: Any,
 ) -> AsyncIterator[tuple[Place, Desk]]:
     """A world, a server whose agent reaches it, and a page on a new session of it."""
     async with place(url, folder, provider, **more) as world:
-        desk: Desk = await desk_of(world.server)
+        desk: Desk = await desk_of(world.server, locale=locale)
         await desk.open(await world.server.session())
         yield world, desk
         await desk.page.close()
@@ -83,7 +90,7 @@ async def test_a_second_click_in_the_same_tab_or_in_another_joins_the_first(
         await mine.get_by_role("button", name="Undo these effects").dblclick()
         await expect(outside(desk)).to_contain_text("Effects outside are being taken back")
         await theirs.get_by_role("button", name="Undo these effects").click()
-        running = other.page.get_by_role("dialog", name="What is being undone")
+        running = other.page.get_by_role("dialog", name="What is being taken back")
         await expect(running).to_be_visible()
         gate.to_page.open()
         (tmp_path / "hang").unlink()
@@ -259,21 +266,42 @@ async def test_old_turns_say_how_they_stand_and_redo_says_what_it_does_not_do_ag
         assert (w.phone(), w.calls("send_mail")) == ("1", 1)
 
 
-async def test_what_has_settled_says_so_on_a_page_that_is_open(
+async def test_what_has_settled_says_so_on_an_open_page_whose_report_is_in_its_readers_language(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider, desk_of: Callable[..., Any]
 ) -> None:
-    more = {"undo_settle_interval": 0.2}
+    more: dict[str, Any] = {"undo_settle_interval": 0.2, "locale": "de-DE"}
     async with at_desk(fresh_database, tmp_path, provider, desk_of, **more) as (w, desk):
         await says(w, desk, "mail", w.send_mail("hi"))
         sheet = await plan(desk, "mail")
         await sheet.get_by_role("button", name="Undo these effects").click()
-        await expect(reported(desk)).to_contain_text("1 needs you")
+        german = reported(desk).locator(".report[lang=de] .report-headline")
+        await expect(german).to_have_text("Nicht zurückgenommen: 1 braucht dich")
         database = w.server.app.state.sessions.dao._db
         async with database.connection(writes=True) as connection:  # its time has come
             await connection.execute("update residues set settles_at = now()")
         await expect(reported(desk)).to_contain_text("It has settled.")
         await expect(reported(desk).get_by_role("checkbox")).to_be_checked()
-        await expect(reported(desk).locator(".report-headline")).to_contain_text("Not reverted")
+        await expect(german).to_contain_text("Nicht zurückgenommen")
+
+
+async def test_a_held_mail_shows_what_time_is_left_and_is_truly_cancelled_by_one_press(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider, desk_of: Callable[..., Any]
+) -> None:
+    async with at_desk(fresh_database, tmp_path, provider, desk_of) as (w, desk):
+        args = {"to": str(tmp_path / "mailbox"), "text": "hi"}
+        await says(w, desk, "mail", call("python__mail_later", args, id="held"))
+        held = desk.page.get_by_role("region", name="Held back")
+        await expect(held).to_contain_text(re.compile(r"sent at \d+:\d\d:\d\d.*\(in \d+ s\)"))
+        card = desk.page.locator(".tool", has_text="python.mail_later")
+        await expect(card.locator(".standing-badge")).to_contain_text("held until")
+        await desk.page.reload()
+        await expect(held).to_be_visible()
+        await held.get_by_role("button", name="Cancel python.mail_later before it").click()
+        await expect(held).to_have_count(0)
+        await expect(card.locator(".standing-badge")).to_have_text("cancelled")
+        await expect(desk.said).to_have_text("Fully reverted: 1 cancelled.")
+        await expect(outside(desk)).to_have_count(0)
+        assert w.calls("mail_later") == 0
 
 
 async def test_a_fork_says_whose_the_effects_are_that_it_has_inherited(

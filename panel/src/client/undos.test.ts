@@ -119,3 +119,14 @@ describe("calls that wait", () => {
     expect(state.waitingFor.map((one) => one.toolCallId)).toEqual(["c2"]);
   });
 });
+
+describe("the page", () => {
+  it("never says a bare undone", () => {
+    const sources = import.meta.glob<string>("../ui/**/*.tsx", { query: "?raw", import: "default", eager: true });
+    const said = /(["'`])(?:(?!\1)[^\n])*\bundone\b|>[^<>{}=;()]*\bundone\b[^<>{}=;()]*</i;
+    const wrong = Object.entries(sources).filter(([, source]) => said.test(source.replaceAll(/^\s*\/\/.*$/gm, "")));
+    expect(wrong.map(([path]) => path)).toEqual([]);
+    expect(Object.keys(sources).length).toBeGreaterThan(50);
+    expect(said.test(`title="It was undone"`) && said.test("<p>All undone</p>")).toBe(true);
+  });
+});

@@ -58,9 +58,10 @@ export async function getTools(id: string): Promise<RestTool[]> {
   return (await json<{ tools: RestTool[] }>("GET", `${session(id)}/tools`)).tools;
 }
 
-/** What is to be undone: what turns did, what was done since before a turn or a step, or the rest of an undo. */
+/** What is to be undone: what turns did, single effects, what was done since, or the rest of an undo. */
 export type AskedUndo =
   | { turn_ids: string[] }
+  | { effect_ids: string[] }
   | { revert: { turn_id: string } | { step_id: string } }
   | { undo_id: string };
 

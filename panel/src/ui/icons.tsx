@@ -151,3 +151,7 @@ export const HistoryIcon = icon(
   "HistoryIcon",
   <path d="M5.5 3v14M5.5 13c0-4 8-2.5 8-6.5M3.7 3h3.6M3.7 17h3.6M11.7 4.7a1.8 1.8 0 1 0 3.6 0 1.8 1.8 0 1 0-3.6 0" />,
 );
+export const ClockIcon = icon(
+  "ClockIcon",
+  <path d="M10 3a7 7 0 1 0 0 14 7 7 0 0 0 0-14ZM10 6v4.2l2.8 1.6" />,
+);

@@ -148,13 +148,13 @@ function Effects({ done }: { done: readonly Done[] }) {
   if (done.length === 0) return null;
   return (
     <ul className="entry-effects">
-      {done.map(({ effect, standing, owner, left }) => (
+      {done.map(({ effect, standing, heldUntil, owner, left }) => (
         <li key={effect.effect_id}>
           <code>{effect.tool}</code> {effect.what !== "" && <bdi>{effect.what}</bdi>}{" "}
           {standing === null ? (
             <small>{NOTHING_STANDS[effect.state] ?? "nothing stands"}</small>
           ) : (
-            <StandingBadge standing={standing} />
+            <StandingBadge standing={standing} heldUntil={heldUntil} />
           )}
           {owner !== null && <OwnerBadge owner={owner} />}
           {left !== null && (

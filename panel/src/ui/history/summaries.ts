@@ -8,6 +8,8 @@ import { inOpenStep, outsideOf, type Outside, type Owner } from "../undo/useOuts
 export interface Done {
   effect: RestEffect;
   standing: Standing | null;
+  /** When it is sent, while it is held back. */
+  heldUntil: number | null;
   owner: Owner | null;
   /** What is left of it, and how that stands. */
   left: { status: RestResidue["status"]; what: string | null } | null;
@@ -34,7 +36,7 @@ export function doneInOpen(
 }
 
 function done(effect: RestEffect, outside: Outside, residues: Residues): Done {
-  const { standing, item, owner } = outsideOf(outside, effect.tool_call_id);
+  const { standing, heldUntil, item, owner } = outsideOf(outside, effect.tool_call_id);
   const told = residues?.get(effect.effect_id);
   const over = standing === "reverted" || standing === "cancelled" || standing === null;
   const left = told
@@ -43,7 +45,7 @@ function done(effect: RestEffect, outside: Outside, residues: Residues): Done {
       ? { status: item.residue.status, what: null }
       : null;
   // A later undo has come further than the one that left it.
-  return { effect, standing, owner, left: over ? null : left };
+  return { effect, standing, heldUntil, owner, left: over ? null : left };
 }
 
 /** How many stand where, and how many have left what nobody has acknowledged. */

@@ -152,7 +152,7 @@ function hasEffects({ members, inherited }: RestPlan): boolean {
 /** Why a plan cannot be carried out. */
 function refusal(plan: RestPlan | null): string | null {
   if (plan === null || plan.members.length === 0) return "There is nothing to undo from here";
-  return plan.runnable ? null : "Something else depends on what would be undone";
+  return plan.runnable ? null : "Something else depends on what would be taken back";
 }
 
 function summary({ preview, seen }: Looked): string {

@@ -33,6 +33,7 @@ import { askedOf, useAsked } from "../undo/asked";
 import { usePlan } from "../undo/usePlan";
 import { OutsideContext, useOutside } from "../undo/useOutside";
 import type { Decide } from "../undo/ApprovalCard";
+import { HeldDock } from "../undo/HeldDock";
 import { UndoDock } from "../undo/UndoDock";
 import { UndoSheets, useUndoSheets } from "../undo/UndoSheets";
 import { WorldPanel } from "../world/WorldPanel";
@@ -317,6 +318,14 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
               />
             </FilesContext>
             <div className="composing">
+              {look === null && !looking && (
+                <HeldDock
+                  id={id}
+                  blocked={mayRun ? cannot : undefined}
+                  fail={fail}
+                  onSheet={undoSheets.undoEffects}
+                />
+              )}
               {look === null && !looking && (
                 <UndoDock
                   undos={state.undos}

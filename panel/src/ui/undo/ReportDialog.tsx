@@ -37,7 +37,7 @@ export function ReportDialog({
   const { report, said, onAcknowledge, onOverwrite } = useReport(id, undoId, revision, fail, onReport);
   return (
     <Dialog
-      title={report?.status === "running" ? "What is being undone" : "What the undo came to"}
+      title={report?.status === "running" ? "What is being taken back" : "What the undo came to"}
       onClose={onClose}
     >
       {report === null ? (
@@ -76,7 +76,7 @@ export function ReportDialog({
       {rest && (
         <UndoEffects
           id={id}
-          undoId={undoId}
+          asked={{ undo_id: undoId }}
           label="The rest, in a new plan"
           state={state}
           blocked={blocked}

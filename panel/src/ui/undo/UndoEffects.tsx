@@ -18,7 +18,7 @@ export function UndoEffects({
   blocked,
   fail,
   onStarted,
-  ...of
+  asked,
 }: {
   id: string;
   /** What they are, as a heading. */
@@ -29,8 +29,9 @@ export function UndoEffects({
   fail: (error: unknown) => void;
   /** With the undo's id; null where nothing was left to undo. */
   onStarted: (undoId: string | null) => void;
-} & ({ undoId: string } | { turnIds: string[] })) {
-  const asked: AskedUndo = "undoId" in of ? { undo_id: of.undoId } : { turn_ids: of.turnIds };
+  /** Which they are. */
+  asked: AskedUndo;
+}) {
   const looked = usePlan(id, asked, state, fail);
   const [starting, setStarting] = useState(false);
   const heading = useRef<HTMLHeadingElement>(null);
@@ -68,7 +69,7 @@ export function UndoEffects({
               ? "Nothing of it is in force any more"
               : plan.runnable
                 ? null
-                : "Something else depends on what would be undone")
+                : "Something else depends on what would be taken back")
         }
         onAct={start}
       >

@@ -3,17 +3,22 @@
 import { useState } from "react";
 
 import type { SessionState } from "../../client/reducer";
+import type { AskedUndo } from "../../client/undos";
 import { Dialog } from "../common/Dialog";
 import { ReportDialog } from "./ReportDialog";
 import { UndoEffects } from "./UndoEffects";
 
-export type UndoSheet = { sheet: "report"; undoId: string } | { sheet: "turns"; turnIds: string[] };
+export type UndoSheet =
+  | { sheet: "report"; undoId: string }
+  | { sheet: "effects"; asked: AskedUndo; label: string };
 
 export interface UndoSheetState {
   shown: UndoSheet | null;
   report: (undoId: string) => void;
   /** What these turns did outside is to be undone, whether the conversation has them or not. */
   undo: (turnIds: string[]) => void;
+  /** Single effects are. */
+  undoEffects: (effectIds: string[]) => void;
   close: () => void;
 }
 
@@ -21,7 +26,14 @@ export function useUndoSheets(): UndoSheetState {
   const [shown, setShown] = useState<UndoSheet | null>(null);
   const [acts] = useState(() => ({
     report: (undoId: string) => setShown({ sheet: "report", undoId }),
-    undo: (turnIds: string[]) => setShown({ sheet: "turns", turnIds }),
+    undo: (turnIds: string[]) =>
+      setShown({
+        sheet: "effects",
+        asked: { turn_ids: turnIds },
+        label: turnIds.length === 1 ? "What the turn did outside" : "What these turns did outside",
+      }),
+    undoEffects: (effectIds: string[]) =>
+      setShown({ sheet: "effects", asked: { effect_ids: effectIds }, label: "What was done outside" }),
     close: () => setShown(null),
   }));
   return { shown, ...acts };
@@ -57,14 +69,14 @@ export function UndoSheets({
           onClose={close}
         />
       );
-    case "turns":
+    case "effects":
       return (
         <Dialog title="Undo effects outside" onClose={close}>
           <p className="hint">The conversation and the canvas stay as they are.</p>
           <UndoEffects
             id={id}
-            turnIds={shown.turnIds}
-            label={shown.turnIds.length === 1 ? "What the turn did outside" : "What these turns did outside"}
+            asked={shown.asked}
+            label={shown.label}
             state={state}
             blocked={blocked}
             fail={fail}
