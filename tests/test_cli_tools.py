@@ -76,7 +76,7 @@ def test_a_contract_that_lies_is_named_and_the_exit_code_says_so(environment: Pa
     assert isinstance(told("check", "none").exception, UnknownTool)
 
 
-def test_of_tools_in_python_it_says_that_they_are_unchecked(
+def test_of_tools_in_python_without_a_sandbox_it_says_that_they_are_unchecked(
     environment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (environment / "tools_of_a_check.py").write_text(
@@ -88,7 +88,7 @@ def test_of_tools_in_python_it_says_that_they_are_unchecked(
     monkeypatch.setenv("TURNBACK_TOOL_MODULES", '["tools_of_a_check"]')
     result = told("check", "python")
     assert result.exit_code == 0
-    assert result.output == "unchecked  python.look: a tool in Python has no `sandbox`\n"
+    assert result.output == "unchecked  python.look: no overlay has a `sandbox` for it\n"
 
 
 def test_a_contract_that_contradicts_itself_is_refused_with_the_reason(environment: Path) -> None:
@@ -97,3 +97,14 @@ def test_a_contract_that_contradicts_itself_is_refused_with_the_reason(environme
     refused = told().exception
     assert isinstance(refused, ContractRefused)
     assert "notes.yaml, notes.set_note" in refused.message
+
+
+def test_what_overlays_are_about_that_is_not_there_is_said(environment: Path) -> None:
+    file = environment / "notes.yaml"
+    file.write_text(file.read_text() + "  nowhere: {reads: [look]}\n")
+    file.write_text(file.read_text().replace("      remove_note:", "      remove_notes:"))
+    said = told().stderr.splitlines()
+    assert "turnback: an overlay is about a server `nowhere`, which is not configured" in said
+    assert (
+        "turnback: the overlay of `notes` is about `remove_notes`, which it does not have" in said
+    )

@@ -14,7 +14,7 @@ from bench.world import Store
 from turnback.core import drift
 from turnback.core.contracts import choose
 from turnback.core.effects import Call, ResourceKey
-from turnback.core.undo import run as undo_run
+from turnback.core.undo import inverses
 from turnback.store.ids import new_id
 from turnback.store.locks import Held, Locks
 
@@ -92,7 +92,7 @@ CONTROLS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "inverse from arguments": (choose, "inverse", _arguments),
     "per-step hashes": (drift, "judge", _step_hashes),
     "absorb after inverse": (drift, "put_back", _absorb),
-    "one key for two calls": (undo_run, "key_of", _one_key),
+    "one key for two calls": (inverses, "key_of", _one_key),
     "locks off": (Locks, "hold", _no_locks),
 }
 

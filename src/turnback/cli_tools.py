@@ -51,6 +51,8 @@ def list_tools(context: typer.Context, data_dir: DataDir = None) -> None:
             _print([HEAD, *map(_row, opened.registry.all())])
             for name, error in sorted(opened.failing.items()):
                 print(f"turnback: `{name}` could not be asked: {error.message}", file=sys.stderr)
+            for unused in opened.unused():
+                print(f"turnback: {unused}", file=sys.stderr)
             return len(opened.failing)
 
     if _ask(settings, run):
@@ -93,38 +95,26 @@ def check(
 
     What is tried is said by the overlay's `sandbox`; nothing of a configured server is touched.
     """
-    from turnback.tools.catalog import configured_overlays, python_connections
-    from turnback.tools.checking import Finding, Verdict, examine
-    from turnback.tools.limits import ToolLimits
+    from turnback.tools.catalog import examined
+    from turnback.tools.checking import Verdict
 
     settings = load_settings()
     logs.configure("error")
-    given = configured_overlays(settings)
-    python = {connection.name: connection for connection in python_connections(settings)}
-    if only is not None and only not in given.keys() | python.keys():
-        raise UnknownTool(f"No overlay is about a server `{only}`: see `TURNBACK_CONTRACTS_DIR`")
 
-    def say(found: Finding) -> None:
-        line = f"{found.verdict:9}  {found.connection}.{found.tool}: {found.said}"
-        print(line, flush=True)
+    async def run() -> list[Verdict]:
+        verdicts = []
+        async for found in examined(settings, only):
+            line = f"{found.verdict:9}  {found.connection}.{found.tool}: {found.said}"
+            print(line, flush=True)
+            verdicts.append(found.verdict)
+        return verdicts
 
-    async def run() -> bool:
-        lies = False
-        for name, server in given.items():
-            if only not in (None, name):
-                continue
-            limits = ToolLimits.of(settings)
-            async for found in examine(name, server, limits, patience=settings.tool_timeout):
-                lies |= found.verdict is Verdict.LIES
-                say(found)
-        for name, connection in python.items():
-            if only in (None, name):
-                for tool in connection.contracts:
-                    said = "a tool in Python has no `sandbox`"
-                    say(Finding(name, tool, Verdict.UNCHECKED, said))
-        return lies
-
-    if asyncio.run(run()):
+    verdicts = asyncio.run(run())
+    if only is not None and not verdicts:
+        raise UnknownTool(
+            f"Nothing declares a tool of `{only}`: see `TURNBACK_CONTRACTS_DIR`, or trust its own"
+        )
+    if Verdict.LIES in verdicts:
         raise typer.Exit(1)
 
 

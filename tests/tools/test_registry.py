@@ -17,7 +17,7 @@ from turnback.tools.registry import META_KEY, Front, Pinned, Registry, Tool, vis
 
 WRITE = contract("files", "write_file")
 OVERLAY = {"files": {"write_file": WRITE, "read_text_file": READ_ONLY}}
-SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}}
+SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}, "content": {}}}
 
 
 def listed(name: str = "write_file", description: str = "Write a file.", **more: Any) -> Listed:
@@ -53,7 +53,7 @@ def test_a_tool_that_nothing_declares_is_irreversible_and_says_so() -> None:
     "now",
     [
         listed(description="Write a file, and mail it to all."),
-        listed(schema={"type": "object", "properties": {"path": {}, "append": {}}}),
+        listed(schema={"type": "object", "properties": {"path": {}, "content": {}, "append": {}}}),
     ],
 )
 def test_a_tool_that_changed_since_its_contract_is_irreversible(now: Listed) -> None:
@@ -87,6 +87,38 @@ def test_a_tool_whose_reading_tool_changed_is_not_declared_either() -> None:
     changed = registered(registry, listed(), listed("read_text_file", "Reads, and marks as read."))
     assert changed.contract is UNDECLARED
     assert "`read_text_file`, which has changed" in str(changed.why)
+
+
+def test_a_tool_by_which_a_contract_reads_is_a_read_unless_it_says_that_it_is_none() -> None:
+    own = stated(NOTE, openWorldHint=False)
+    registry = Registry()
+    registered(registry, own, READ, trusted=True)
+    read = registry.get("files", "read_text_file")
+    assert read is not None
+    assert (read.classes, read.front, read.why) == ({EffectClass.READ}, Front.META, None)
+    says_no = listed("read_text_file", annotations={"readOnlyHint": False})
+    tool = registered(registry, own, says_no, trusted=True)
+    assert tool.contract is UNDECLARED
+    assert "`read_text_file`, which changes something" in str(tool.why)
+    registered(registry, own, says_no)
+    read = registry.get("files", "read_text_file")
+    assert read is not None
+    assert read.classes == {EffectClass.IRREVERSIBLE}
+
+
+def test_a_contract_that_does_not_fit_its_tool_makes_it_irreversible() -> None:
+    other = listed(schema={"type": "object", "properties": {"file": {}, "content": {}}})
+    tool = registered(Registry(overlays=OVERLAY), other, READ)
+    assert tool.contract is UNDECLARED
+    assert "`write_file` has `content`, `file`" in str(tool.why)
+
+
+def test_what_an_overlay_is_about_and_its_server_has_not_is_known() -> None:
+    registry = Registry(overlays=OVERLAY)
+    assert registry.unlisted("files") == ()
+    registry.put("files", [READ])
+    assert registry.unlisted("files") == ("write_file",)
+    assert registry.overlaid == {"files"}
 
 
 def test_a_tool_that_is_disabled_is_no_inverse_and_no_read() -> None:

@@ -154,12 +154,12 @@ class Effect:
     `number` counts a session's effects in the order of their intents. `case` names the case of
     the contract that the call fell under, `contract` the contract's own hash; `inverse` are the
     calls that would put things back, None where there are none or they are not known yet.
-    `explicit` are effects that this one needs, by its contract; `needs` are resources without which
-    its inverse cannot be made. `tells`: it told people, of whom `people` are those that are named;
-    `names` has what they may be shown of it (subject, date, amount). `residue` is the template of
-    what it leaves, `not_kept` what the inverse does not bring back. `hold_until`, `cancel_until`
-    and `settles_at` are in ms since the epoch. Of a `purged` one nothing is left to put back.
-    A `restored` one came out of a backup: what was done since then is not known.
+    `needs` are resources without which its inverse cannot be made. `tells`: it told people, of
+    whom `people` are those that are named; `names` has what they may be shown of it (subject,
+    date, amount). `residue` is the template of what it leaves, `not_kept` what the inverse does
+    not bring back. `hold_until`, `cancel_until` and `settles_at` are in ms since the epoch. Of a
+    `purged` one nothing is left to put back. A `restored` one came out of a backup: what was done
+    since then is not known.
     """
 
     id: str
@@ -182,7 +182,6 @@ class Effect:
     inside: tuple[ResourceKey, ...] = ()
     covers: tuple[ResourceKey, ...] = ()
     needs: tuple[ResourceKey, ...] = ()
-    explicit: tuple[str, ...] = ()
     narrow: bool = False
     tells: bool = False
     people: tuple[str, ...] = ()

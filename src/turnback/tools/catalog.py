@@ -13,9 +13,11 @@ import structlog
 from turnback.core.errors import SettingsInvalid, ToolServerFailed, TurnbackError
 from turnback.settings import Settings
 from turnback.tools import overlays, servers
+from turnback.tools.checking import Examined, Finding, examine, examine_python
 from turnback.tools.connection import Connection
 from turnback.tools.decorator import PythonConnection, connections_of
-from turnback.tools.overlays import Overlays
+from turnback.tools.limits import ToolLimits
+from turnback.tools.overlays import Overlays, ServerContracts
 from turnback.tools.registry import Pinned, Registry, Tool
 from turnback.tools.shipped import shipped
 
@@ -88,6 +90,17 @@ class Catalog:
         finally:
             del self._asking[name]
 
+    def unused(self) -> list[str]:
+        """What overlays are about that is not there, a sentence each."""
+        said = [
+            f"an overlay is about a server `{name}`, which is not configured"
+            for name in sorted(self.registry.overlaid - self.connections.keys())
+        ]
+        for name in sorted(self.connections):
+            for tool in self.registry.unlisted(name):
+                said.append(f"the overlay of `{name}` is about `{tool}`, which it does not have")
+        return said
+
     async def close(self) -> None:
         """Ask nobody any more."""
         tasks = list(self._asking.values())
@@ -108,6 +121,8 @@ class Catalog:
             await self._pins.first(new)
             await self.repin()  # another process may have been first, and have seen another tool
             tools = tuple(tool for tool in self.registry.all() if tool.connection == name)
+        for missing in self.registry.unlisted(name):
+            log.warning("overlay of a tool that is not there", connection=name, tool=missing)
         for tool in tools:
             if tool.front is not None and tool.version is None:
                 log.warning("tool without its contract", tool=tool.shown, reason=tool.why)
@@ -147,6 +162,34 @@ def python_connections(settings: Settings) -> list[PythonConnection]:
     return connections_of(modules)
 
 
+async def examined(settings: Settings, only: str | None = None) -> AsyncIterator[Finding]:
+    """Try out every contract of the settings, or those of one connection, in sandboxes.
+
+    Raises `ContractRefused`, `SettingsInvalid`.
+    """
+    configured, given = servers.configured(settings), configured_overlays(settings)
+    trusted = {name for name, server in configured.items() if server.trust_contracts}
+    all_of_them = [
+        Examined(
+            name=name,
+            server=given.get(name) or ServerContracts({}),
+            limits=ToolLimits.of(settings),
+            patience=settings.tool_timeout,
+            trusted=name in trusted,
+        )
+        for name in sorted(given.keys() | trusted)
+        if only in (None, name)
+    ]
+    python = [w for w in all_of_them if w.name not in configured and w.server.is_of_python]
+    for what in all_of_them:
+        if what not in python:
+            async for finding in examine(what):
+                yield finding
+    async for finding in examine_python(python, lambda: python_connections(settings)):
+        if only in (None, finding.connection):
+            yield finding
+
+
 @asynccontextmanager
 async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
     """The catalog of the settings, its servers running, until left; nothing is listed yet.
@@ -164,7 +207,7 @@ async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
         pins=await _counting(pins, stated),
         disabled=settings.disabled_server_tools,
     )
-    for name in sorted(given.keys() - configured.keys()):
+    for name in sorted(given.keys() - configured.keys() - python.keys()):
         log.warning("overlay of a server that is not configured", server=name)
     async with servers.running(settings) as running:
         made = Catalog(

@@ -7,28 +7,27 @@ touches more than it says, and an inverse after which something is not as before
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 from turnback.core.contracts import choose, states
 from turnback.core.contracts.choose import Before, Decision
 from turnback.core.contracts.equality import same
-from turnback.core.contracts.model import Contract
+from turnback.core.contracts.model import UNDECLARED, Contract
 from turnback.core.contracts.states import Observation, Unreadable
 from turnback.core.effects import Call, EffectClass, Json, ResourceKey
 from turnback.core.errors import ToolServerFailed, Unresolved
 from turnback.core.values import shown
-from turnback.settings import McpServer
+from turnback.tools import sandboxes
 from turnback.tools.connection import Connection, Reply
+from turnback.tools.decorator import PythonConnection
 from turnback.tools.limits import ToolLimits
-from turnback.tools.mcp import McpConnection
-from turnback.tools.overlays import Sample, Sandbox, ServerContracts
-from turnback.tools.registry import Registry, Tool
+from turnback.tools.overlays import Sample, ServerContracts
+from turnback.tools.registry import WITHOUT, Registry, Tool
 
 
 class Verdict(StrEnum):
@@ -49,56 +48,75 @@ class Finding:
     said: str
 
 
-async def examine(
-    name: str, server: ServerContracts, limits: ToolLimits, *, patience: float
-) -> AsyncIterator[Finding]:
-    """Try out what an overlay says of a server, each of its tools; `patience` s for each call."""
-    if server.sandbox is None:
-        for tool in server.contracts:
-            yield Finding(name, tool, Verdict.UNCHECKED, "its overlay has no `sandbox`")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What is to be tried out: the tools of one connection.
+
+    `server` is what overlays say of them; `trusted` whether contracts count that they state
+    themselves; `patience` the seconds that each call may take.
+    """
+
+    name: str
+    server: ServerContracts
+    limits: ToolLimits
+    patience: float
+    trusted: bool = False
+
+
+async def examine(what: Examined) -> AsyncIterator[Finding]:
+    """Try out the contracts of an MCP server, each of its tools, in its sandbox."""
+    sandbox = what.server.sandbox
+    if sandbox is None:
+        if what.trusted:
+            said = "it states contracts itself, and no overlay has a `sandbox` for it"
+            yield Finding(what.name, "*", Verdict.UNCHECKED, said)
+        for tool in what.server.contracts:
+            yield Finding(what.name, tool, Verdict.UNCHECKED, "its overlay has no `sandbox`")
         return
-    with tempfile.TemporaryDirectory(prefix="turnback-check-") as made:
-        folder = Path(made)
-        _lay_out(server.sandbox, folder)
-        connection = McpConnection(name, _started(server.sandbox, folder), limits)
-        connection.start()
-        try:
-            trial = Trial(connection, server, folder, patience)
-            async for finding in trial.run():
+    if sandbox.command is None:
+        said = "its `sandbox` has no `command` that starts an instance"
+        yield Finding(what.name, "*", Verdict.UNCHECKED, said)
+        return
+    try:
+        async with (
+            sandboxes.laid_out(sandbox, patience=what.patience) as folder,
+            sandboxes.server(what.name, sandbox, folder, what.limits) as connection,
+        ):
+            async for finding in Trial(what, connection, folder).run():
                 yield finding
-        except ToolServerFailed as error:
-            yield Finding(name, "*", Verdict.UNCHECKED, f"its sandbox failed: {error.message}")
-        finally:
-            await connection.close()
+    except ToolServerFailed as error:
+        yield Finding(what.name, "*", Verdict.UNCHECKED, f"its sandbox failed: {error.message}")
 
 
-def _lay_out(sandbox: Sandbox, folder: Path) -> None:
-    for file, text in sandbox.files.items():
-        path = folder / file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+async def examine_python(
+    given: Sequence[Examined], imported: Callable[[], Sequence[PythonConnection]]
+) -> AsyncIterator[Finding]:
+    """Try out the contracts of tools in Python, which `imported` imports, in this process.
 
-
-def _started(sandbox: Sandbox, folder: Path) -> McpServer:
-    return McpServer.model_validate(
-        {
-            "command": sandbox.command,
-            "args": [_placed(one, folder) for one in sandbox.args],
-            "env": {name: _placed(value, folder) for name, value in sandbox.env.items()},
-            "cwd": folder,
-        }
-    )
-
-
-def _placed(value: Any, folder: Path) -> Any:
-    """The value with `{folder}` in its texts replaced by the sandbox's folder."""
-    if isinstance(value, str):
-        return value.replace("{folder}", str(folder))
-    if isinstance(value, list):
-        return [_placed(item, folder) for item in value]
-    if isinstance(value, dict):
-        return {name: _placed(item, folder) for name, item in value.items()}
-    return value
+    `given` is what overlays say of their connections. Nothing is called without a sandbox whose
+    variables keep it off the real world; they are there before anything is imported.
+    """
+    by_name = {what.name: what for what in given if what.server.sandbox is not None}
+    async with AsyncExitStack() as stack:
+        folders: dict[str, Path] = {}
+        for name, what in by_name.items():
+            assert what.server.sandbox is not None
+            laid_out = sandboxes.laid_out(what.server.sandbox, patience=what.patience)
+            folders[name] = folder = await stack.enter_async_context(laid_out)
+            env = sandboxes.placed(what.server.sandbox.env, folder)
+            stack.enter_context(sandboxes.variables(env))
+        for connection in imported():
+            name = connection.name
+            sandbox = by_name[name].server.sandbox if name in by_name else None
+            if sandbox is not None and sandbox.env:
+                async for finding in Trial(by_name[name], connection, folders[name]).run():
+                    yield finding
+                continue
+            said = "no overlay has a `sandbox` for it"
+            if sandbox is not None:
+                said = "its `sandbox` has no `env` that would keep it off the real world"
+            for tool in connection.contracts:
+                yield Finding(name, tool, Verdict.UNCHECKED, said)
 
 
 World = dict[ResourceKey, Observation | Unreadable]
@@ -107,23 +125,30 @@ World = dict[ResourceKey, Observation | Unreadable]
 class Trial:
     """One server's samples, made one after the other in its sandbox."""
 
-    def __init__(
-        self, connection: Connection, server: ServerContracts, folder: Path, patience: float
-    ) -> None:
+    def __init__(self, what: Examined, connection: Connection, folder: Path) -> None:
+        self._what = what
         self._connection = connection
-        self._contracts = server.contracts
-        samples = server.sandbox.samples if server.sandbox is not None else ()
+        self._contracts = dict(what.server.contracts)
+        samples = what.server.sandbox.samples if what.server.sandbox is not None else ()
         self._samples = [
-            Sample(call=sample.call, args=_placed(sample.args, folder)) for sample in samples
+            Sample(call=sample.call, args=sandboxes.placed(sample.args, folder))
+            for sample in samples
         ]
-        self._patience = patience
         self._known: dict[ResourceKey, Contract] = {}
 
     async def run(self) -> AsyncIterator[Finding]:
         """A finding for each tool: the first lie of it, else that it is so, else why not."""
-        name = self._connection.name
+        name, listed = self._connection.name, await self._connection.tools()
+        own = self._connection.contracts if isinstance(self._connection, PythonConnection) else None
         registry = Registry(overlays={name: self._contracts})
-        tools = {tool.name: tool for tool in registry.put(name, await self._connection.tools())}
+        put = registry.put(name, listed, trusted=self._what.trusted, contracts=own)
+        tools = {tool.name: tool for tool in put}
+        self._contracts |= {tool.name: tool.contract for tool in put if tool.version is not None}
+        self._contracts |= {
+            tool.name: UNDECLARED
+            for tool in put
+            if tool.front is not None and tool.version is None and tool.why != WITHOUT
+        }
         found: dict[str, list[Finding]] = {tool: [] for tool in self._contracts}
         for tool in self._contracts:
             if tool not in tools:
@@ -133,14 +158,23 @@ class Trial:
             elif tools[tool].version is None:
                 found[tool].append(self._said(tool, Verdict.LIES, str(tools[tool].why)))
         for sample in self._samples:
+            if sample.call not in self._contracts:
+                said = "a sample of its sandbox calls it, and nothing declares it"
+                found.setdefault(sample.call, []).append(
+                    self._said(sample.call, Verdict.UNCHECKED, said)
+                )
             for key in self._touched(sample):
                 self._known[key] = self._contracts[sample.call]
-        for finding in await self._reads():
+        touched = dict(self._known)
+        for finding in await self._reads(touched):
             found[finding.tool].append(finding)
         for sample in self._samples:
             made = tools.get(sample.call)
             if made is not None and made.version is not None:
                 found[sample.call].append(await self._sample(made, sample))
+        made_since = {key: of for key, of in self._known.items() if key not in touched}
+        for finding in await self._reads(made_since):
+            found[finding.tool].append(finding)
         for tool, findings in found.items():
             worst = sorted(findings, key=lambda one: list(_ORDER).index(one.verdict))
             yield (
@@ -175,15 +209,15 @@ class Trial:
     async def _world(self) -> World:
         return {key: await self._observe(key, of) for key, of in self._known.items()}
 
-    async def _reads(self) -> list[Finding]:
-        """Of every tool by which a resource is read: whether reading changes anything.
+    async def _reads(self, known: Mapping[ResourceKey, Contract]) -> list[Finding]:
+        """Of every tool by which these resources are read: whether reading changes anything.
 
         What changes with every reading (a time, a counter of requests) and is no part of a state is
         not the read's doing. What changed once and then no more is: a flag that was raised.
         """
         found: dict[str, Finding] = {}
         seen: World = {}
-        for key, contract in self._known.items():
+        for key, contract in known.items():
             call = states.read_call(contract, key)
             if call is None:
                 continue
@@ -203,7 +237,7 @@ class Trial:
         return [finding for finding in found.values() if finding.tool in self._contracts]
 
     async def _send(self, call: Call) -> Reply:
-        return await self._connection.call(call.tool, call.args, timeout=self._patience)
+        return await self._connection.call(call.tool, call.args, timeout=self._what.patience)
 
     # -- trying a call and its inverse
 
@@ -227,8 +261,17 @@ class Trial:
             goal[key] = states.ABSENT
             self._known[key] = contract
         after = await self._world()
-        if (lie := self._of_the_call(contract, args, before, answer, world, after)) is not None:
-            return self._said(tool.name, Verdict.LIES, lie)
+        own = next((key for key in touched if _differs(world[key], after[key])), None)
+        if own is not None and choose.is_unchanged(contract, args, before, answer):
+            said = f"`unchanged` holds, and {_named(own)} has changed"
+            return self._said(tool.name, Verdict.LIES, said)
+        beside = {
+            key: was
+            for key, was in world.items()
+            if key not in touched and _differs(was, after[key])
+        }
+        if beside and decision.class_ in (EffectClass.READ, EffectClass.IRREVERSIBLE):
+            return self._beside(tool, beside)
         if decision.class_ is EffectClass.READ:
             for key, seen in (await self._world()).items():
                 if changed := _raised(key, [world[key], after[key], seen]):
@@ -236,31 +279,14 @@ class Trial:
                         tool.name, Verdict.LIES, f"it is no read: after it, {changed}"
                     )
             return self._said(tool.name, Verdict.OK, "it changes nothing")
+        if decision.cancel is not None:
+            return await self._cancelled(tool, args, decision, answer)
         if decision.class_ is EffectClass.IRREVERSIBLE:
             because = decision.worse_because or "as declared"
             return self._said(
                 tool.name, Verdict.UNCHECKED, f"its sample is irreversible ({because})"
             )
-        return await self._undo(tool, args, decision, before, answer, goal)
-
-    def _of_the_call(
-        self,
-        contract: Contract,
-        args: Mapping[str, Json],
-        before: Before,
-        answer: Json,
-        world: World,
-        after: World,
-    ) -> str | None:
-        """What the call itself did that its contract does not say."""
-        touched = {key for key, _ in before.observed}
-        other = next((k for k in world if k not in touched and _differs(world[k], after[k])), None)
-        if other is not None:
-            return f"it changes {_named(other)}, which it does not touch as it says"
-        own = next((key for key in touched if _differs(world[key], after[key])), None)
-        if own is not None and choose.is_unchanged(contract, args, before, answer):
-            return f"`unchanged` holds, and {_named(own)} has changed"
-        return None
+        return await self._undo(tool, args, decision, before, answer, goal, beside)
 
     async def _undo(
         self,
@@ -270,8 +296,13 @@ class Trial:
         before: Before,
         answer: Json,
         goal: World,
+        beside: World,
     ) -> Finding:
-        """Make the inverse, and read everything again."""
+        """Make the inverse, and read everything again.
+
+        What the call changed `beside` what it touches has to be back as well: a server that keeps
+        one thing with two others (a relation, with both its ends) can say so by one of them.
+        """
         last: Json = None
         for call in choose.inverse(tool.contract, decision, args, before, answer):
             reply = await self._send(await self._guarded(call, goal, tool.contract))
@@ -280,13 +311,39 @@ class Trial:
                 return self._said(tool.name, Verdict.LIES, said)
             last = reply.document
         world = await self._world()
+        left = {key: was for key, was in beside.items() if _differs(was, world[key])}
+        if left:
+            return self._beside(tool, left)
         if decision.class_ is EffectClass.COMPENSABLE:
             return self._compensated(tool, args, decision, goal, world, last)
         for key, was in goal.items():
             if _differs(was, world[key]):
                 said = f"after its inverse {_named(key)} is another: {_difference(was, world[key])}"
                 return self._said(tool.name, Verdict.LIES, said)
-        return self._said(tool.name, Verdict.OK, "its inverse puts back what it touched")
+        also = f", and {_named(next(iter(beside)))} beside it" if beside else ""
+        return self._said(tool.name, Verdict.OK, f"its inverse puts back what it touched{also}")
+
+    async def _cancelled(
+        self, tool: Tool, args: Mapping[str, Json], decision: Decision, answer: Json
+    ) -> Finding:
+        """Cancel the call within its window, and see whether the answer proves it."""
+        try:
+            call = choose.cancel_call(decision, tool.contract, args, answer)
+        except Unresolved as error:
+            said = f"its cancel cannot be made: {error.message}"
+            return self._said(tool.name, Verdict.LIES, said)
+        assert call is not None
+        reply = await self._send(call)
+        if not reply.is_error and choose.is_confirmed(call, reply.document):
+            return self._said(tool.name, Verdict.OK, f"`{call.tool}` confirms that it is cancelled")
+        said = f"`{call.tool}` does not confirm its cancel: {shown(reply.text, limit=200)}"
+        return self._said(tool.name, Verdict.LIES, said)
+
+    def _beside(self, tool: Tool, changed: World) -> Finding:
+        named = _named(next(iter(changed)))
+        return self._said(
+            tool.name, Verdict.LIES, f"it changes {named}, which it does not touch as it says"
+        )
 
     async def _guarded(self, call: Call, goal: World, contract: Contract) -> Call:
         key = next(iter(goal), None)

@@ -28,6 +28,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from turnback.core.contracts.checks import check, refuse, server_contradictions
+from turnback.core.contracts.fitting import misfits
 from turnback.core.contracts.model import Contract, Key, parse
 from turnback.core.effects import Json
 from turnback.core.errors import ContractRefused, Lost
@@ -53,6 +54,11 @@ class PythonTool:
     arguments: type[BaseModel]
     call: Callable[..., Any]
     contract: Contract | None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of its arguments."""
+        return self.arguments.model_json_schema()
 
 
 def tool(
@@ -117,15 +123,14 @@ class PythonConnection:
         self.contracts = {
             one.name: one.contract for one in self._tools.values() if one.contract is not None
         }
-        for called, reason in server_contradictions(self.contracts, tools=self._tools):
+        found = [*server_contradictions(self.contracts, tools=self._tools)]
+        found += misfits(self.contracts, {one.name: one.schema for one in self._tools.values()})
+        for called, reason in found:
             refuse(called, [reason])
 
     async def tools(self) -> list[Listed]:
         """All of its tools."""
-        return [
-            Listed(one.name, one.description, one.arguments.model_json_schema())
-            for one in self._tools.values()
-        ]
+        return [Listed(one.name, one.description, one.schema) for one in self._tools.values()]
 
     async def call(
         self,

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, Field
 
-from turnback.core.contracts.checks import check, refuse, server_contradictions
+from turnback.core.contracts.checks import check, read_by, refuse, server_contradictions
 from turnback.core.contracts.model import (
     MAX_PARTS,
     READ_ONLY,
@@ -61,21 +61,27 @@ class Sample(Part):
 class Sandbox(Part):
     """A throw-away instance of the server: how it is started, and what is tried in it.
 
-    `files` are written into a new folder first, which is the working directory and `{folder}` in
-    `args`, `env` and the samples' arguments. `samples` are made in order.
+    `files` are written into a new folder first, then the programs of `setup` are run there, each a
+    list of words. The folder is the working directory, and `{folder}` in all of these and in the
+    samples' arguments; `{python}` is the program that runs Turnback. `samples` are made in order.
+    Tools in Python have no `command`: they are imported with the variables of `env`, which keep
+    them off the real world.
     """
 
-    command: str
+    command: str | None = None
     args: tuple[str, ...] = ()
     env: dict[str, str] = Field(default_factory=dict)
     files: Annotated[dict[FileName, str], Field(max_length=MAX_PARTS)] = Field(default_factory=dict)
+    setup: Annotated[
+        tuple[Annotated[tuple[str, ...], Field(min_length=1)], ...], Field(max_length=MAX_PARTS)
+    ] = ()
     samples: Annotated[tuple[Sample, ...], Field(max_length=MAX_PARTS)] = ()
 
 
 class ServerPart(Part):
     """What an overlay says of one server; `tools` are contracts without the resources.
 
-    `reads` are tools that change nothing; the tools by which resources are read are among them.
+    `reads` are tools that change nothing; those by which things are read or found are among them.
     """
 
     one_at_a_time: Templates = ()
@@ -102,6 +108,11 @@ class ServerContracts:
     pins: Mapping[str, frozenset[str]] = field(default_factory=dict)
     sandbox: Sandbox | None = None
     file: str = ""
+
+    @property
+    def is_of_python(self) -> bool:
+        """Whether its sandbox is one of tools in Python, which nothing has to start."""
+        return self.sandbox is not None and self.sandbox.command is None
 
 
 Overlays = Mapping[str, ServerContracts]
@@ -157,8 +168,7 @@ def parsed(text: str, *, of: str) -> dict[str, ServerContracts]:
 
 
 def _server(part: ServerPart, of: str) -> ServerContracts:
-    reads = {r.read.call for r in part.resources.values() if r.read is not None}
-    contracts: dict[str, Contract] = dict.fromkeys([*part.reads, *sorted(reads)], READ_ONLY)
+    contracts: dict[str, Contract] = {}
     pins: dict[str, frozenset[str]] = {}
     for name, given in part.tools.items():
         said = dict(given)
@@ -179,6 +189,8 @@ def _server(part: ServerPart, of: str) -> ServerContracts:
         )
         check(contract, tool=name, of=f"{of}.{name}")
         contracts[name] = contract
+    reads = read_by([Contract(resources=part.resources), *contracts.values()])
+    contracts = {**dict.fromkeys([*part.reads, *sorted(reads)], READ_ONLY), **contracts}
     for name, reason in server_contradictions(contracts):
         refuse(f"{of}.{name}", [reason])
     return ServerContracts(contracts, pins, part.sandbox, of.split(",")[0])

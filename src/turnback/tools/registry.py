@@ -15,8 +15,16 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from turnback.core.contracts import checks, choose, version
-from turnback.core.contracts.model import UNDECLARED, Contract, Key, Part, parse, parse_as
+from turnback.core.contracts import checks, choose, fitting, version
+from turnback.core.contracts.model import (
+    READ_ONLY,
+    UNDECLARED,
+    Contract,
+    Key,
+    Part,
+    parse,
+    parse_as,
+)
 from turnback.core.effects import EffectClass, worst
 from turnback.core.errors import ContractRefused
 from turnback.tools.connection import Listed
@@ -136,12 +144,11 @@ class Registry:
         """
 
         def made() -> dict[str, Tool]:
-            return _together(
-                {
-                    one.name: self._tool(connection, one, trusted=trusted, contracts=contracts)
-                    for one in listed
-                }
-            )
+            tools = {
+                one.name: self._tool(connection, one, trusted=trusted, contracts=contracts)
+                for one in listed
+            }
+            return _together(_reads(tools, listed))
 
         self._put[connection] = made
         self._tools[connection] = tools = made()
@@ -156,6 +163,18 @@ class Registry:
         self._pins = {**before, **pins}
         if self._pins != before:
             self._tools |= {connection: made() for connection, made in self._put.items()}
+
+    @property
+    def overlaid(self) -> frozenset[str]:
+        """The connections that overlays are about."""
+        return frozenset(self._overlays)
+
+    def unlisted(self, connection: str) -> tuple[str, ...]:
+        """The tools that an overlay is about, and that its server did not list."""
+        listed = self._tools.get(connection)
+        if listed is None:
+            return ()
+        return tuple(sorted(self._overlays.get(connection, {}).keys() - listed.keys()))
 
     def drop(self, connection: str) -> None:
         """Forget a connection's tools."""
@@ -232,13 +251,13 @@ class Registry:
         """The contract that is for a tool, by which front, and why there is none."""
         if contracts is not None:
             own = contracts.get(listed.name)
-            return own, Front.PYTHON, None if own is not None else _UNDECLARED
+            return own, Front.PYTHON, None if own is not None else WITHOUT
         stated = listed.meta.get(META_KEY)
         overlay = self._overlays.get(connection, {}).get(listed.name)
         if overlay is not None:
             return _hinted(overlay, listed), Front.OVERLAY, None
         if stated is None:
-            return None, None, _UNDECLARED
+            return None, None, WITHOUT
         if not trusted:
             return (
                 None,
@@ -256,7 +275,8 @@ class Registry:
         return _hinted(_bounded(contract, listed), listed), Front.META, None
 
 
-_UNDECLARED = "nothing declares how it could be taken back"
+WITHOUT = "nothing declares how it could be taken back"
+"""Why a tool counts as irreversible that has no contract at all."""
 
 
 def visible_name(connection: str, name: str) -> str:
@@ -301,6 +321,27 @@ def _bounded(contract: Contract, listed: Listed) -> Contract:
     return contract.model_copy(update={"at_least": floor})
 
 
+def _reads(tools: dict[str, Tool], listed: Sequence[Listed]) -> dict[str, Tool]:
+    """The tools, those reads that are declared by nothing but the contracts that read by them."""
+    declared = {name: tool for name, tool in tools.items() if tool.version is not None}
+    reads = checks.read_by([tool.contract for tool in declared.values()])
+    made = dict(tools)
+    for one in listed:
+        tool = tools[one.name]
+        is_changed = tool.pinned is Pinned.CHANGED
+        if one.name in reads and tool.why == WITHOUT and not is_changed:
+            contract = _hinted(READ_ONLY, one)
+            front = next(
+                other.front
+                for other in declared.values()
+                if one.name in checks.read_by([other.contract])
+            )
+            made[one.name] = replace(
+                tool, contract=contract, front=front, version=version.version(contract), why=None
+            )
+    return made
+
+
 def _together(tools: dict[str, Tool]) -> dict[str, Tool]:
     """The tools of one server as they are together.
 
@@ -308,6 +349,7 @@ def _together(tools: dict[str, Tool]) -> dict[str, Tool]:
     """
     contracts = {name: tool.contract for name, tool in tools.items() if tool.version is not None}
     found = list(checks.server_contradictions(contracts, tools=tools))
+    found += fitting.misfits(contracts, {name: tool.schema for name, tool in tools.items()})
     for name, contract in contracts.items():
         for other in sorted(checks.called(contract) & tools.keys()):
             if tools[other].disabled:

@@ -7,15 +7,16 @@ from importlib import resources
 
 from turnback.settings import McpServer
 from turnback.tools.overlays import ServerContracts, parsed
+from turnback.tools.servers import DEMO
 
 
 def shipped(servers: Mapping[str, McpServer]) -> dict[str, ServerContracts]:
-    """The contracts of each server that has an `overlay`, by the server's own name."""
-    return {
-        name: contracts(server.overlay)
-        for name, server in servers.items()
-        if server.overlay is not None
-    }
+    """The contracts of each server that has an `overlay`, by the server's own name.
+
+    The demo world has its own contracts, and an overlay that says where they are tried out.
+    """
+    named = {name: DEMO if name == DEMO else server.overlay for name, server in servers.items()}
+    return {name: contracts(overlay) for name, overlay in named.items() if overlay is not None}
 
 
 def contracts(overlay: str) -> ServerContracts:

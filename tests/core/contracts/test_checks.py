@@ -180,7 +180,49 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         "no member of its key",
     ),
     ("lies in none", changed(resources__note__inside=[{"box": {"id": 1}}]), "`box`, which is not"),
+    (
+        "the same whatever its key",
+        changed(resources__note__read__args={}),
+        "read the same whatever its key is",
+    ),
+    (
+        "each of nothing",
+        changed(touches=[{"note": {"id": ID}, "for_each": {"$": "$.args.rows[*]"}}]),
+        "`touches` has `for_each`, and nothing of it points to `item`",
+    ),
     # the rest
+    ("when nothing", case(when={"equal": [1, 1]}), "`when` asks nothing"),
+    ("unchanged always", changed(unchanged={"differ": ["a", "b"]}), "`unchanged` asks nothing"),
+    (
+        "verified by nothing",
+        case(**COMPENSABLE, verify={"equal": [1, 1]}),
+        "`verify` asks nothing",
+    ),
+    (
+        "the same when",
+        changed(
+            cases=[
+                {**GOOD["cases"][0], "when": {"exists": {"$": "$.args.a"}}},
+                {"class": "irreversible", "when": {"exists": {"$": "$.args.a"}}},
+            ]
+        ),
+        "case 1 has the same `when` as case 0",
+    ),
+    (
+        "finds everything",
+        changed(find={"call": "list", "found": {"$": "$.now.notes[*]"}}),
+        "another's work too",
+    ),
+    (
+        "each call the same",
+        case(inverse=[{**GOOD["cases"][0]["inverse"][0], "for_each": {"$": "$.args.rows[*]"}}]),
+        "its inverse `set_note` has `for_each`",
+    ),
+    (
+        "no one of the list",
+        inverse(id=ID, text={"$1": "$.before.note.text"}),
+        "is a list: say which, `$.before.note[0].text`",
+    ),
     ("no more cases", changed(cases=[GOOD["cases"][0], GONE]), "never count"),
     ("when of now", case(when={"exists": {"$": "$.now.a"}}), "`when` points to `now`"),
     ("unchanged of now", changed(unchanged={"exists": {"$": "$.now.a"}}), "`unchanged` points"),
@@ -234,7 +276,23 @@ def test_a_contradiction_is_refused_with_the_reason(given: dict[str, Any], reaso
 
 
 NOT_OF_THE_MODEL: list[tuple[str, dict[str, Any], str]] = [
-    ("an unknown part", changed(verify={"exists": {"$": "$.now.a"}}), "there is no part `verify`"),
+    ("an unknown part", changed(whatever=1), "there is no part `whatever`"),
+    ("a slip of the pen", changed(notify=["x"]), "`notify`: perhaps `notifies`"),
+    ("a part left out", changed(cases=[{}]), "at `cases.0.class`, `class` is missing"),
+    (
+        "a cancel without its proof",
+        case(**GONE, cancel={"call": "c", "args": {"a": ID}, "until": 5}),
+        "at `cases.0.cancel.confirmed`, `confirmed` is missing",
+    ),
+    ("one for a list", changed(touches={"note": {"id": ID}}), "should be a list"),
+    ("a text for an object", changed(touches=["note"]), "should be an object"),
+    ("a pointer as a text", inverse(id="$.args.id"), '`{$1: "$.args.id"}`'),
+    (
+        "a state as a text",
+        changed(resources__note__state={"text": "$.now.text"}),
+        "at `resources.note.state.text`, `$.now.text` is a text here",
+    ),
+    ("a root that is none", inverse(id={"$1": "$.arg.id"}), "begins at none of"),
     ("an unknown class", case(**{"class": "undoable"}), "Input should be 'read', 'reversible'"),
     ("code", case(when="args.x > 3"), "at `cases.0.when`"),
     ("an empty condition", case(when={}), "a condition needs"),
@@ -258,6 +316,11 @@ def test_what_is_not_of_the_model_is_refused_with_its_place(
     with pytest.raises(ContractRefused) as refused:
         parse(given, of="tool")
     assert reason in refused.value.message
+
+
+def test_a_text_that_looks_like_a_pointer_can_be_meant() -> None:
+    given = inverse(id=ID, text={"$1": "$.before.note[0].text"}, shown={"$literal": "$.args.id"})
+    assert list(contradictions(parse(given, of="tool"), tool="tool")) == []
 
 
 def test_every_reason_is_told_at_once() -> None:

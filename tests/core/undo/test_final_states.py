@@ -371,6 +371,19 @@ def test_without_a_rule_the_world_says_so(
         assert_true(*carried_out(story))
 
 
+@pytest.mark.parametrize("n", [1, 2])
+def test_an_inverse_that_the_budget_ends_half_way_claims_all_that_it_may_have_taken(n: int) -> None:
+    made_anew = Story(
+        acts=(("set", "anna", "phone", "p"), ("remake", "anna", {"phone": "p"})),
+        faults=((2, n, Fault.BUSY),),
+        key_ms=0,
+        policy=Policy.STOP,
+    )
+    world, store = carried_out(made_anew)
+    assert_true(world, store)
+    assert world.differing(store.members)
+
+
 def test_without_reading_back_a_refund_is_made_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     paid = Story(acts=(("charge",),), faults=((1, 1, Fault.BUSY_AFTER),), key_ms=0)
     assert_true(*carried_out(paid))

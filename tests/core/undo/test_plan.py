@@ -159,8 +159,8 @@ def test_another_sessions_later_write_keeps_nothing_from_being_planned(agent: Ag
 
 def test_a_cover_that_would_close_a_cycle_is_none(agent: Agent) -> None:
     made = agent.create(thing("c"), {"phone": "A"})
-    between = agent.set(ANNA, "phone", "B", explicit=(made.id,), result={"id": "between-1"})
-    kept = agent.set_for_good(thing("c"), "phone", "between-1", explicit=(between.id,))
+    between = agent.set(ANNA, "phone", "B", needs=(thing("c"),), result={"id": "between-1"})
+    kept = agent.set_for_good(thing("c"), "phone", "between-1")
     plan = plan_of(agent)
     assert plan.runnable
     assert [member.effect_id for member in plan.members] == [kept.id, between.id, made.id]
@@ -245,10 +245,11 @@ def test_the_digest_covers_policy_budget_head_and_ledger(
 
 
 def test_the_digest_covers_edges_and_not_the_time_of_the_plan(agent: Agent) -> None:
-    first, second = told(agent), told(agent)
+    agent.set(ANNA, "phone", "B")
+    second = agent.set(BERT, "phone", "B")
     digest = plan_of(agent).digest
     assert plan_of(agent, now=HOUR + 1).digest == digest
-    agent.change(second, explicit=(first.id,))
+    agent.change(second, needs=(ANNA,))
     assert plan_of(agent).digest != digest
 
 

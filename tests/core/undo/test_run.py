@@ -86,7 +86,7 @@ def test_an_inverse_that_needs_another_waits_for_it_though_a_third_is_newer(
     agent.tell()
     third = agent.set(ANNA, "phone", "B")
     agent.tell()
-    fifth = agent.set(BERT, "phone", "B", explicit=(third.id,))
+    fifth = agent.set(BERT, "phone", "B", needs=(ANNA,))
     sixth = agent.create(CARL, {"phone": "C"})
     order: list[str] = []
     store = undo(
@@ -148,12 +148,17 @@ def test_a_folder_with_our_own_file_goes_after_the_file(world: World, agent: Age
 
 @pytest.mark.undo(4)
 def test_a_cycle_is_named_and_nothing_is_called(world: World, agent: Agent) -> None:
-    one = agent.set(ANNA, "phone", "B")
-    two = agent.set(BERT, "phone", "B", explicit=(one.id,))
-    agent.change(one, explicit=(two.id,))
-    plan = planned(agent).plan
+    # In one session the newer goes first; two sessions' clocks may disagree on which that is.
+    other = Agent(world, session="session-2")
+    one = agent.set(ANNA, "phone", "B", needs=(CARL,))
+    two = agent.set(BERT, "phone", "B", needs=(ANNA,))
+    three = other.create(CARL, {"phone": "C"}, needs=(BERT,))
+    for effect, at in ((one, 30), (three, 20)):
+        (agent if effect is one else other).change(effect, at=at)
+    agent.change(two, at=10)
+    plan = planned(agent, other).plan
     assert not plan.runnable
-    assert set(plan.cycle) == {one.id, two.id}
+    assert set(plan.cycle) == {one.id, two.id, three.id}
 
 
 @pytest.mark.undo(5)

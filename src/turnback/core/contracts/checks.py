@@ -60,6 +60,12 @@ def contradictions(contract: Contract, *, tool: str) -> Iterator[str]:
                 f"case {number} has no `when`, so that those after it never count: give it one, or"
                 " put it last"
             )
+        for other in range(number):
+            if case.when is not None and case.when == contract.cases[other].when:
+                yield (
+                    f"case {number} has the same `when` as case {other}, so that it never counts:"
+                    " change one of them, or put them together"
+                )
     yield from _secrets(contract)
 
 
@@ -91,6 +97,17 @@ def server_contradictions(
             for name in called(contract):
                 if name not in tools:
                     yield tool, f"it calls `{name}`, which its server does not have"
+
+
+def read_by(contracts: Collection[Contract]) -> frozenset[str]:
+    """The tools by which contracts read and look up: they say of those that they change nothing."""
+    names = {
+        resource.read.call
+        for contract in contracts
+        for resource in contract.resources.values()
+        if resource.read is not None
+    }
+    return frozenset(names | {one.find.call for one in contracts if one.find is not None})
 
 
 def called(contract: Contract) -> frozenset[str]:
@@ -156,11 +173,25 @@ def _resource(contract: Contract, kind: str, resource: Resource) -> Iterator[str
             yield from _asks(f"{where}, `error_if`", resource.read.error_if, "key", "now")
     for name in ("state", "keep", "canonical"):
         yield from _roots(f"{where}, `{name}`", [getattr(resource, name)], "key", "now")
+    if resource.read is not None and resource.key and not _by_its_key(resource):
+        yield (
+            f"{where} is read the same whatever its key is: point to `key` in the arguments of its"
+            " `read`, or in its `state`"
+        )
     for name in resource.canonical or ():
         if name not in resource.key:
             yield f"{where} has `{name}` in `canonical`, which is no member of its key"
     yield from _names(contract, f"{where}, `inside`", resource.inside, "key", "now")
     yield from _names(contract, f"{where}, `children`", resource.children, "key", "now")
+
+
+def _by_its_key(resource: Resource) -> bool:
+    """Whether what is read of a resource depends on which one it is."""
+    assert resource.read is not None
+    said: list[Template] = [resource.read.args, resource.state, resource.keep]
+    if resource.read.absent_if is not None:
+        said.append(_templates(resource.read.absent_if))
+    return any("key" in pointer.roots for one in said for pointer in pointers(one))
 
 
 def _names(contract: Contract, where: str, named: Iterable[Touches], *roots: Root) -> Iterator[str]:
@@ -179,6 +210,7 @@ def _names(contract: Contract, where: str, named: Iterable[Touches], *roots: Roo
                 " with what: use `for_each`"
             )
         item: tuple[Root, ...] = () if touches.for_each is None else ("item",)
+        yield from _each(where, touches.for_each, touches.key)
         yield from _roots(where, [touches.for_each], *roots)
         yield from _roots(where, [touches.key], *roots, *item)
 
@@ -221,6 +253,12 @@ def _whole(contract: Contract) -> Iterator[str]:
         yield from _roots("`find`, `result`", results, "args", "key", "now", "item")
         if not is_list(contract.find.found):
             yield "`find`, `found` takes a list of what was found, `{$: path}`"
+        looked = pointers([contract.find.args, contract.find.found])
+        if not any(pointer.roots & {"args", "key"} for pointer in looked):
+            yield (
+                "`find` finds the same whatever the call was, another's work too: point to `key` or"
+                " `args` in its `args` or in `found`"
+            )
     yield from _befores(contract, "the contract", [contract.names, *contract.notifies])
 
 
@@ -343,6 +381,7 @@ def _inverse(contract: Contract, call: InverseCall) -> Iterator[str]:
     each = call.for_each
     item: tuple[Root, ...] = () if each is None else ("item",)
     roots: tuple[Root, ...] = ("args", "before", "result", *item)
+    yield from _each(where, each, [call.args, _templates(call.skip)])
     yield from _roots(where, [each], "args", "before", "result")
     yield from _roots(where, [call.args], *roots)
     yield from _roots(f"{where}, `if_match`", [call.if_match], "now", "key")
@@ -408,7 +447,8 @@ def _moments(case: Case) -> Iterator[str]:
         yield from _asks("`cancel`, `confirmed`", case.cancel.confirmed, "args", "result")
         if not list(pointers(case.cancel.args)):
             yield "`cancel` names nothing that it cancels: point to the result"
-        if not conditions.asked(case.cancel.confirmed):
+        confirmed = conditions.asked(case.cancel.confirmed)
+        if confirmed and not any("result" in pointer.roots for pointer in confirmed):
             yield "`cancel`, `confirmed` asks nothing of the vendor's answer: point to `result`"
     if case.settles is not None:
         yield from _roots("`settles`", [case.settles.at], "args", "result")
@@ -427,10 +467,21 @@ def _roots(where: str, templates: Iterable[Template], *allowed: Root) -> Iterato
 
 
 def _asks(where: str, condition: Condition, *allowed: Root) -> Iterator[str]:
+    if condition.unreadable is None and not conditions.asked(condition):
+        known = ", ".join(f"`{name}`" for name in get_args(Root) if name in allowed)
+        yield f"{where} asks nothing and always comes to the same: point to {known}"
     yield from _roots(where, [_templates(condition)], *allowed)
 
 
-def _templates(condition: Condition) -> list[Template]:
+def _each(where: str, for_each: Template, used: Template) -> Iterator[str]:
+    """A `for_each` of which nothing uses the `item` says the same thing again and again."""
+    if for_each is not None and not any("item" in pointer.roots for pointer in pointers(used)):
+        yield f"{where} has `for_each`, and nothing of it points to `item`: do, or leave it out"
+
+
+def _templates(condition: Condition | None) -> list[Template]:
+    if condition is None:
+        return []
     sides = [*(condition.equal or ()), *(condition.differ or ())]
     return [condition.exists, condition.empty, *sides]
 
@@ -442,6 +493,12 @@ def _befores(contract: Contract, where: str, templates: Iterable[Template]) -> I
         for root, kind in pointer.reads:
             if root == "before" and kind is not None and kind not in kinds:
                 yield f"{where} points to `before.{kind}`, which is not among what it `touches`"
+        first, listed, member = steps(pointer.query, 3)
+        if first == "before" and listed is not None and member is not None:
+            yield (
+                f"{where} points to `{pointer.text}`, and `$.before.{listed}` is a list: say which,"
+                f" `$.before.{listed}[0].{member}`"
+            )
         named = _before_part(pointer)
         if named is not None and named[0] in contract.resources:
             resource = contract.resources[named[0]]

@@ -7,7 +7,9 @@ its server stand in it too, so that it can be read, hashed and stored by itself.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -19,6 +21,7 @@ from pydantic import (
     ValidationError,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
 from turnback.core.contracts import templates
 from turnback.core.contracts.pointers import pattern
@@ -117,6 +120,19 @@ class ById(Part):
 Mode = Literal["exact", "set"] | ById
 
 
+def _compare(given: object) -> object:
+    modes = given.values() if isinstance(given, dict) and set(given) != {"by"} else [given]
+    for mode in modes:
+        if mode not in ("exact", "set") and not (isinstance(mode, dict) and set(mode) == {"by"}):
+            raise ValueError(
+                "it is `exact`, `set` or `{by: member}`, for all parts or for each part by its name"
+            )
+    return given
+
+
+Compare = Annotated[Mode | dict[Name, Mode], BeforeValidator(_compare)]
+
+
 class Touches(Part):
     """Resources by their keys: a kind and, for each member of its key, where it comes from.
 
@@ -160,7 +176,7 @@ class Resource(Part):
     read: ReadCall | None = None
     state: Named = {}
     keep: Named = {}
-    compare: Mode | dict[Name, Mode] = "exact"
+    compare: Compare = "exact"
     lossy: str | None = Field(default=None, min_length=1, max_length=100)
     canonical: Named | None = None
     inside: Resources = ()
@@ -366,10 +382,30 @@ def parse_as(model: type[P], given: object, *, of: str) -> P:
         return model.model_validate(given)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        place = ".".join(str(step) for step in first["loc"])
-        reason = shown(first["msg"].removeprefix("Value error, "), limit=500)
-        if first["type"] == "extra_forbidden":
-            reason = f"there is no part `{shown(str(first['loc'][-1]))}`"
-        raise ContractRefused(
-            f"The contract of `{shown(of)}`: at `{shown(place)}`, {reason}"
-        ) from None
+        place = ".".join(str(step) for step in first["loc"] if step != "[key]")
+        where = f"at `{shown(place)}`, " if place else ""
+        raise ContractRefused(f"The contract of `{shown(of)}`: {where}{_reason(first)}") from None
+
+
+def _reason(error: ErrorDetails) -> str:
+    """What is wrong at one place, and what to do."""
+    name = str(error["loc"][-1]) if error["loc"] else ""
+    match error["type"]:
+        case "extra_forbidden":
+            near = difflib.get_close_matches(name, _parts(), n=1)
+            return f"there is no part `{shown(name)}`" + (f": perhaps `{near[0]}`" if near else "")
+        case "missing":
+            return f"`{name}` is missing: say it"
+        case "tuple_type":
+            return "Input should be a list, `[…]`"
+        case "model_type" | "model_attributes_type" | "dict_type":
+            return "Input should be an object, `{…}`"
+        case _:
+            return shown(error["msg"].removeprefix("Value error, "), limit=500)
+
+
+@lru_cache(maxsize=1)
+def _parts() -> frozenset[str]:
+    """The names of all parts of all parts."""
+    fields = (field for part in Part.__subclasses__() for field in part.model_fields.items())
+    return frozenset(field.alias or name for name, field in fields)

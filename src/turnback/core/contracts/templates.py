@@ -30,6 +30,8 @@ from turnback.core.values import shown
 Template = Any
 """JSON in which pointers stand; checked by `parsed`."""
 
+_LOOKS_LIKE_A_POINTER = re.compile(r"\$[.\[]")
+
 MAX_DEPTH = 40  # containers in each other in a template
 MAX_PATTERN = 1_000  # characters of a pattern
 
@@ -66,6 +68,11 @@ def parsed(template: object, *, depth: int = MAX_DEPTH) -> Template:
         return _form(form, template, depth)
     if isinstance(template, list | tuple):
         return [parsed(part, depth=depth - 1) for part in template]
+    if isinstance(template, str) and _LOOKS_LIKE_A_POINTER.match(template):
+        raise ContractRefused(
+            f"`{shown(template)}` is a text here and points to nothing: write"
+            f' `{{$1: "{shown(template)}"}}`, or `$literal` where the text is meant'
+        )
     if template is None or isinstance(template, bool | int | float | str):
         return template
     raise ContractRefused(f"A `{type(template).__name__}` is no JSON value and no pointer")

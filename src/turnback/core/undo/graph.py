@@ -1,7 +1,8 @@
 """What depends on what among effects, and the order that follows for an undo (undo.md 5).
 
-Order is by dependency, not by time: explicit, data flow (an output used as an input), the same
-resource (the later first), containment. Time only chooses among those that are free.
+Order is by dependency, not by time: explicit (what a contract says that its inverse `needs`), data
+flow (an output used as an input), the same resource (the later first), containment. Time only
+chooses among those that are free.
 """
 
 from __future__ import annotations
@@ -61,11 +62,6 @@ def dependencies(effects: Sequence[Effect]) -> tuple[Edge, ...]:
 
 
 def _edges(effects: Sequence[Effect]) -> Iterator[Edge]:
-    known = {effect.id for effect in effects}
-    for effect in effects:
-        for needed in effect.explicit:
-            if needed in known:
-                yield Edge(effect.id, needed, Because.EXPLICIT)
     yield from _data_flow(effects)
     yield from _same_resource(effects)
     yield from _places(effects)

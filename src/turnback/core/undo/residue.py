@@ -134,8 +134,8 @@ def claims(
 
     `world` is what was read of them last; without it all that the effect wrote may differ. A
     resource that was never read is claimed as a whole. `strayed` are leaves beside them that are
-    no longer as our writes left them, after an inverse of ours; `earlier` are the claims of an
-    earlier run, of which those hold that are not known to be as before.
+    no longer as our writes left them, after an inverse of ours, or may not be; `earlier` are the
+    claims of an earlier run, of which those hold that are not known to be as before.
     """
     if state is CompensationState.REVERTED:
         return ()
@@ -145,8 +145,9 @@ def claims(
     left = basis.writes | before
     theirs: frozenset[drift.Cell] = frozenset()
     if world is not None:
-        left = (left & drift.differing(world, basis.goal)) | strayed
-        theirs = left & drift.differing(world, basis.expected)
+        left &= drift.differing(world, basis.goal)
+        theirs = (left | strayed) & drift.differing(world, basis.expected)
+    left |= strayed
     whole = () if state is CompensationState.CANCELLED else basis.unread
     return (
         *(Claim(resource, ()) for resource in whole),

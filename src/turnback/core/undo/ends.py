@@ -1,0 +1,167 @@
+"""How a compensation ends, and what that makes of its effect."""
+
+from __future__ import annotations
+
+from turnback.core import drift
+from turnback.core.effects import Standing, Verb
+from turnback.core.undo import inverses, residue
+from turnback.core.undo.rows import CallPhase, CompensationRow, CompensationState, Reason
+from turnback.core.undo.run_rows import RunRows
+
+LONGEST_DETAIL = 500
+"""Characters of a tool's answer that are kept."""
+
+TOOK_BACK = frozenset(
+    {CompensationState.REVERTED, CompensationState.COMPENSATED, CompensationState.CANCELLED}
+)
+"""The ends after which an effect is no longer in force."""
+
+STANDING_AFTER = {
+    CompensationState.REVERTED: Standing.REVERTED,
+    CompensationState.COMPENSATED: Standing.COMPENSATED,
+    CompensationState.CANCELLED: Standing.CANCELLED,
+    CompensationState.PARTLY: Standing.PARTLY,
+}
+"""What an end makes of an effect's standing; any other leaves it as it was."""
+
+
+def is_barred(run: RunRows, row: CompensationRow) -> bool:
+    """Whether it ends here, since a tool that it takes is not the one that was meant."""
+    why = run.barred.get(row.effect_id)
+    if why is None:
+        return False
+    row = run.write(row, detail=why[:LONGEST_DETAIL])
+    if inverses.begun(run, row):
+        give_up(run, row, Reason.TOOL_CHANGED)
+    else:
+        end(run, row, CompensationState.NEEDS_YOU, Reason.TOOL_CHANGED)
+    return True
+
+
+def end(
+    run: RunRows,
+    row: CompensationRow,
+    state: CompensationState,
+    reason: Reason | None = None,
+    *,
+    because: str | None = None,
+    world: drift.State | None = None,
+    values: tuple[drift.LeafValues, ...] = (),
+    ledger: tuple[drift.LedgerEntry, ...] = (),
+) -> None:
+    """The end of a compensation; `world` is what was read last."""
+    effect = run.effects[row.effect_id]
+    basis = run.own(row)
+    row = run.write(
+        row,
+        state=state,
+        reason=reason,
+        because=because,
+        wait_until=None,
+        values=values,
+        claims=residue.claims(
+            basis,
+            state,
+            world=world,
+            strayed=_strayed(run, row, world),
+            earlier=row.claims,
+        ),
+    )
+    run.ready = None
+    run.wrote(ledger)
+    standing = STANDING_AFTER.get(state)
+    if state is CompensationState.IN_DOUBT and row.attempts:
+        standing = Standing.IN_DOUBT
+    if reason is Reason.NEVER_HAPPENED:
+        run.stands(effect.id, None)
+    elif standing is not None:
+        run.stands(effect.id, standing)
+    left = residue.of(effect, row)
+    if left is not None:
+        run.leave(left)
+
+
+def _strayed(
+    run: RunRows, row: CompensationRow, world: drift.State | None
+) -> frozenset[drift.Cell]:
+    """What has changed beside the leaves to be put back since the inverse was checked, or may have.
+
+    An inverse of several calls that was left half-way, and not looked at since, may have taken
+    away anything of its things.
+    """
+    own = run.verified(row)
+    if world is None:
+        half_way = len(run.calls_of(row)) > 1 and row.attempts and inverses.begun(run, row)
+        return frozenset(own.goal) | frozenset(own.expected) if half_way else frozenset()
+    if row.rest is None or not row.attempts:
+        return frozenset()
+    part = own.part(world)
+    if drift.digest(drift.beside(own, part)) == row.rest:
+        return frozenset()
+    return drift.differing(part, own.expected) - own.writes
+
+
+def needs_you(run: RunRows, row: CompensationRow, state: drift.State | None = None) -> None:
+    """Nothing takes it back: a person has to see to it."""
+    purged = run.effects[row.effect_id].purged
+    end(
+        run,
+        row,
+        CompensationState.NEEDS_YOU,
+        Reason.PURGED if purged else Reason.IRREVERSIBLE,
+        world=state,
+    )
+
+
+def without_calls(run: RunRows, row: CompensationRow) -> None:
+    """Nothing of its own takes it back, and what was to cover it has not."""
+    cover = row.covered_by and run.compensations[row.covered_by]
+    if cover and cover.state not in TOOK_BACK:
+        end(run, row, CompensationState.BLOCKED, Reason.DEPENDENT, because=cover.effect_id)
+        return
+    needs_you(run, row)
+
+
+def give_up(run: RunRows, row: CompensationRow, reason: Reason) -> None:
+    """No call may be sent any more: what is known of those that were says how it ends."""
+    phases = {call.phase for call in run.sent(row)}
+    if phases & {CallPhase.UNKNOWN, CallPhase.DEFERRED, CallPhase.INTENT}:
+        end(run, row, CompensationState.IN_DOUBT, reason)
+        return
+    if CallPhase.APPLIED in phases:
+        end(run, row, CompensationState.PARTLY, reason)
+        return
+    if row.attempts or reason is Reason.UNREADABLE:
+        end(run, row, CompensationState.FAILED, reason)
+        return
+    end(run, row, CompensationState.NOT_STARTED, reason)
+
+
+def cannot_read(run: RunRows, row: CompensationRow, reason: Reason, detail: str, now: int) -> None:
+    """A look that is not to be had: what it was for decides."""
+    row = run.write(row, reads_failed=0, wait_until=None, detail=detail or row.detail)
+    checking = row.state is CompensationState.CHECKING
+    if checking and row.verb is Verb.ACKNOWLEDGE:
+        needs_you(run, row)
+    elif checking:
+        give_up(run, row, reason)
+    elif row.state is CompensationState.VERIFYING and _all_answered(run, row):
+        if row.verb is Verb.COMPENSATE:
+            end(run, row, CompensationState.COMPENSATED, Reason.UNCHECKED)
+        elif row.verb is Verb.CANCEL and row.confirmed:
+            end(run, row, CompensationState.CANCELLED)
+        else:
+            end(run, row, CompensationState.IN_DOUBT, reason)
+    elif row.state is CompensationState.SENT and _may_repeat(run, row, now):
+        run.ready = row.effect_id
+    else:
+        end(run, row, CompensationState.IN_DOUBT, reason)
+
+
+def _all_answered(run: RunRows, row: CompensationRow) -> bool:
+    return all(call.phase is CallPhase.APPLIED for call in run.sent(row))
+
+
+def _may_repeat(run: RunRows, row: CompensationRow, now: int) -> bool:
+    last = run.sent(row)[-1]
+    return inverses.honoured(last, run.calls_of(row)[last.n - 1], now)
