@@ -22,8 +22,7 @@ import pytest
 from processes import Process, eventually, process
 from scripted_provider import Answer, ScriptedProvider, text
 from serving import serving
-from storied import effects, planned
-from undoing import report
+from storied import effects, ended, planned
 from vendor import Vendor, check_report, told_story, vending
 from whole import check_whole
 
@@ -246,7 +245,7 @@ async def test_two_servers_killed_at_random_lose_nothing_and_do_nothing_twice(
             )
             answer = await server.http.post(f"/sessions/{session}/undos", json={"plan_id": plan})
             if answer.status_code == 202:
-                await report(server, session, answer.json()["undo_id"])
+                await ended(server, session, answer.json()["undo_id"])
             found = await together(server, session)
             logged = await effects(server, session)
         check_report(found, before, vendor)
@@ -289,7 +288,7 @@ async def together(server: Any, session: str) -> dict[str, Any]:
         query = {} if cursor is None else {"cursor": cursor}
         page = (await server.http.get(f"/sessions/{session}/undos", params=query)).json()
         for undo in page["undos"]:
-            found = await report(server, session, undo["undo_id"])
+            found = await ended(server, session, undo["undo_id"])
             new = {item["effect_id"] for item in found["items"]} - items.keys()
             items |= {i["effect_id"]: i for i in found["items"] if i["effect_id"] in new}
             residues |= {r["effect_id"]: r for r in found["residues"] if r["effect_id"] in new}

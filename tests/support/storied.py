@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 from processes import Process, eventually
 from scripted_provider import ScriptedProvider, text
 from serving import Server, serving
-from undoing import report
 from vendor import STORY, Leaf, check_report, normal, told_story, vending
+from wire import Client, is_step
 
 from turnback.core.effects import Effect
 from turnback.core.principal import LOCAL
+
+LONG = 60.0
+"""Seconds within which the story is done, or taken back, on a machine that has other work too."""
 
 Databases = Callable[[], AbstractContextManager[str]]
 
@@ -50,7 +54,7 @@ async def undisturbed(url: str, folder: Path, provider: ScriptedProvider) -> Und
             session = await server.session()
             async with server.connect(session) as client:
                 await client.snapshot()
-                turn = turn_of(await client.prompt("do it all"))
+                turn = turn_of(await did(client))
             found = await taken_back(server, session, turn)
             check_report(found, before, vendor)
             numbers = {effect.id: effect.number for effect in await effects(server, session)}
@@ -65,6 +69,28 @@ async def undisturbed(url: str, folder: Path, provider: ScriptedProvider) -> Und
                 )
             )
     return _undisturbed[0]
+
+
+async def _until(over: Callable[[], Awaitable[bool]]) -> None:
+    """Ask until it is so, not so often that the asking slows it down."""
+    async with asyncio.timeout(LONG):
+        while not await over():  # noqa: ASYNC110 - it is asked over HTTP
+            await asyncio.sleep(0.1)
+
+
+async def did(client: Client) -> list[dict[str, Any]]:
+    """Have it done, and wait for the end, for as long as the whole story takes; the frames."""
+    seen = len(client.frames)
+    await client.send("Prompt", content="do it all")
+    await eventually(
+        lambda: (
+            client.closed is not None
+            or any(is_step(f) and f["step"].get("endReason") for f in client.frames[seen:])
+        ),
+        within=LONG,
+    )
+    assert client.closed is None
+    return client.frames[seen:]
 
 
 def turn_of(frames: Iterable[Mapping[str, Any]]) -> str:
@@ -97,7 +123,21 @@ async def taken_back(server: Server, session: str, turn: str) -> dict[str, Any]:
     ]
     assert [click.status_code for click in clicks] == [202, 202], clicks[0].text
     [undo_id] = {click.json()["undo_id"] for click in clicks}
-    return await report(server, session, undo_id)
+    return await ended(server, session, undo_id)
+
+
+async def ended(server: Server | Process, session: str, undo_id: str) -> dict[str, Any]:
+    """The report of a run, once it has ended."""
+    found: dict[str, Any] = {}
+
+    async def over() -> bool:
+        answer = await server.http.get(f"/sessions/{session}/undos/{undo_id}")
+        assert answer.status_code == 200, answer.text
+        found.update(answer.json())
+        return bool(found["status"] == "ended")
+
+    await _until(over)
+    return found
 
 
 async def available(server: Server | Process, session: str) -> None:
@@ -107,4 +147,4 @@ async def available(server: Server | Process, session: str) -> None:
         listed = (await server.http.get("/sessions")).json()["sessions"]
         return [one["state"] for one in listed if one["id"] == session] == ["AVAILABLE"]
 
-    await eventually(over)
+    await _until(over)
