@@ -12,6 +12,8 @@ import pytest
 
 from turnback.core.contracts import choose, states
 from turnback.core.contracts.model import Case, Condition, Contract, InverseCall, Resource
+from turnback.core.undo import residue
+from turnback.core.undo.words import en
 from turnback.tools import overlays
 from turnback.tools.connection import Listed
 from turnback.tools.decorator import connections_of
@@ -58,6 +60,31 @@ def from_meta() -> Tool:
     return Registry().put("mail", tools, trusted=True)[0]
 
 
+def takes(*names: str) -> dict[str, Any]:
+    return {"type": "object", "properties": {name: {} for name in names}, "required": list(names)}
+
+
+def test_what_one_begins_with_is_a_contract_of_each_kind() -> None:
+    (text,) = blocks("yaml skeleton")
+    registry = Registry(overlays={"tickets": overlays.parsed(text, of="docs")["tickets"].contracts})
+    listed = {
+        "list_tickets": takes(),
+        "get_ticket": takes("id"),
+        "create_ticket": takes("title"),
+        "delete_ticket": takes("id"),
+        "set_status": takes("id", "status"),
+        "add_comment": takes("id", "text"),
+    }
+    tools = registry.put("tickets", [Listed(name, "", schema) for name, schema in listed.items()])
+    assert {tool.name: tool.worst for tool in tools if tool.why is None} == {
+        "list_tickets": "read",
+        "get_ticket": "read",
+        "create_ticket": "reversible",
+        "set_status": "reversible",
+        "add_comment": "irreversible",
+    }
+
+
 TOOLS = {"update_contact": from_yaml, "create_event": from_python, "send_email": from_meta}
 EXAMPLES = [json.loads(text) for text in blocks("json example")]
 
@@ -102,6 +129,12 @@ def test_an_example_does_what_the_page_says(example: dict[str, Any]) -> None:
 def test_each_example_came_through_another_front() -> None:
     assert {example["tool"] for example in EXAMPLES} == set(TOOLS)
     assert {make().front for make in TOOLS.values()} == set(Front)
+
+
+def test_the_residues_that_there_are_words_for_are_on_the_page() -> None:
+    ours = {*residue.TEMPLATE_OF_STATE.values(), *residue.TEMPLATE_OF_REASON.values()}
+    for name in set(en.WORDS.residues) - ours - {"undeclared", "told"}:
+        assert f"`{name}`" in PAGE
 
 
 @pytest.mark.parametrize("part", [Contract, Resource, Case, Condition, InverseCall])
