@@ -20,343 +20,48 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
 
-Json = dict[str, Any]
-
-
-class NotUnderstood(Exception):
-    """The sentence is none of the language's; `words` is where it stopped making sense."""
-
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
-        self.words = words
-
-
-@dataclass(frozen=True, slots=True)
-class Ref:
-    """What a sentence calls an operator. `type` is set when the words are also a type's name."""
-
-    text: str
-    type: str | None = None
-    newest: bool = False  # of its type, or at all
-    made: int = 0  # counted back from the newest that this turn made; -1 is that one
-
-    def __str__(self) -> str:
-        return self.text
-
-
-IT = Ref("it")
-
-
-@dataclass(frozen=True, slots=True)
-class Add:
-    type: str
-    properties: Json = field(default_factory=dict)
-    name: str = ""
-    after: tuple[Ref, ...] = ()  # sources, one for each input port; none: the newest operator
-    before: Ref | None = None  # insert into the link to this: from the one source, or the only one
-    sentence: str = ""  # what to say about it; none: what it is
-
-
-@dataclass(frozen=True, slots=True)
-class Delete:
-    refs: tuple[Ref, ...]  # none: everything
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """`member` is a property's name, or "". `details` is what follows "to"."""
-
-    ref: Ref
-    member: str
-    details: tuple[Token, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Rename:
-    ref: Ref
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Connect:
-    source: Ref
-    target: Ref
-    port: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Disconnect:
-    source: Ref
-    target: Ref
-
-
-@dataclass(frozen=True, slots=True)
-class Show:
-    ref: Ref | None = None
-
-
-Command = Add | Delete | Change | Rename | Connect | Disconnect | Show
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    text: str
-    quoted: bool = False
-
-    @property
-    def lower(self) -> str:
-        return "" if self.quoted else self.text.lower()
-
-
-# Everyday names. The first of each type is the one used in answers.
-NAMES: dict[str, tuple[str, ...]] = {
-    "CSVFileScan": ("CSV scan", "CSV file scan", "CSV file", "CSV source", "CSV", "scan"),
-    "TextInput": ("text input", "text source"),
-    "Filter": ("filter",),
-    "Projection": ("projection", "column selection"),
-    "TypeCasting": ("type casting", "type cast", "cast"),
-    "Sort": ("sort",),
-    "Limit": ("limit",),
-    "Distinct": ("distinct", "deduplication"),
-    "Union": ("union",),
-    "KeywordSearch": ("keyword search", "search"),
-    "HashJoin": ("hash join", "join"),
-    "Aggregate": ("aggregation", "aggregate"),
-    "LineChart": ("line chart", "line graph"),
-    "BarChart": ("bar chart", "bar graph"),
-    "PieChart": ("pie chart",),
-    "Histogram": ("histogram",),
-    "Scatterplot": ("scatter plot", "scatter chart"),
-    "WordCloud": ("word cloud",),
-    "PythonUDFV2": ("Python function", "Python UDF", "Python"),
-    "PythonUDFSourceV2": ("Python source",),
-}
-
-_TYPE_WORDS = sorted(
-    ((name.lower(), kind) for kind, names in NAMES.items() for name in (*names, kind)),
-    key=lambda entry: -len(entry[0].split()),
+from turnback.agent.commands import (
+    IT,
+    Add,
+    Change,
+    Command,
+    Connect,
+    Delete,
+    Disconnect,
+    Json,
+    NotUnderstood,
+    Ref,
+    Rename,
+    Show,
 )
-
-_COMPARISONS = sorted(
-    (
-        (phrase, sign)
-        for sign, phrases in {
-            "=": ("=", "==", "is", "equals", "is equal to", "equal to"),
-            "!=": ("!=", "<>", "is not", "is not equal to"),
-            ">": (">", "above", "over", "is above", "is over", "more than", "is more than",
-                  "greater than", "is greater than"),
-            "<": ("<", "below", "under", "is below", "is under", "less than", "is less than"),
-            ">=": (">=", "≥", "at least", "is at least", "greater than or equal to",
-                   "is greater than or equal to"),
-            "<=": ("<=", "≤", "at most", "is at most", "less than or equal to",
-                   "is less than or equal to"),
-            "is null": ("is null", "is empty", "is missing"),
-            "is not null": ("is not null", "is not empty"),
-        }.items()
-        for phrase in phrases
-    ),
-    key=lambda entry: -len(entry[0].split()),
-)  # fmt: skip
-
-_FUNCTIONS = {
-    "sum": "sum",
-    "total": "sum",
-    "count": "count",
-    "average": "average",
-    "mean": "average",
-    "minimum": "min",
-    "min": "min",
-    "maximum": "max",
-    "max": "max",
-}
-
-_CASTS = {
-    "integer": "integer",
-    "int": "integer",
-    "long": "long",
-    "double": "double",
-    "float": "double",
-    "number": "double",
-    "boolean": "boolean",
-    "string": "string",
-    "text": "string",
-    "timestamp": "timestamp",
-    "date": "timestamp",
-}
-
-_TOKEN = re.compile(
-    r"""
-      "(?P<double>[^"\n]*)" | (?<!\w)'(?P<single>[^'\n]*)'(?!\w) | `(?P<back>[^`\n]*)`
-    | (?P<number>[-+]?\d+(?:\.\d+)?(?![\w-]))
-    | (?P<arrow>-+>)
-    | (?P<sign>>=|<=|!=|<>|==|[=<>;,:])
-    | (?P<word>(?:(?!-+>)[^\s"`=<>;,:!?()])+)
-    """,
-    re.VERBOSE,
+from turnback.agent.recipes import RECIPES
+from turnback.agent.vocabulary import (
+    ADD,
+    ARTICLES,
+    BEFORE,
+    BEHIND,
+    BEHIND_A_VERB,
+    BUILD,
+    CASTS,
+    CHANGE,
+    COMPARISONS,
+    CONNECT,
+    DELETE,
+    DISCONNECT,
+    FUNCTIONS,
+    HAVE_SUBJECT,
+    INTRODUCE,
+    JOINS,
+    PLAIN_VERBS,
+    RENAME,
+    SHOW,
+    SIGNS,
+    TYPE_WORDS,
+    VERBS,
+    Token,
+    tokens,
 )
-
-
-def tokens(sentence: str) -> list[Token]:
-    """The words of a sentence. A dot at a word's end is a token of its own."""
-    found: list[Token] = []
-    for match in _TOKEN.finditer(sentence):
-        kind, text = match.lastgroup, match.group()
-        if kind in ("double", "single", "back"):
-            found.append(Token(match[kind], quoted=True))
-        elif kind == "word" and (bare := text.rstrip(".")) != text:
-            found += [Token(bare)] if bare else []
-            found.append(Token("."))
-        else:
-            found.append(Token(text))
-    return found
-
-
-_SIGNS = frozenset(["=", "<", ">", ";", ",", ":", ".", ">=", "<=", "!=", "<>", "==", "->", "-->"])
-_BEFORE = [
-    phrase.split()
-    for phrase in (
-        "please", "now", "also", "first", "next", "finally", "and", ",", "can you", "could you",
-        "would you", "i want to", "i want you to", "let us", "let's", "we need to",
-    )
-]  # fmt: skip
-_BEHIND = [
-    phrase.split()
-    for phrase in (
-        "please", "now", "too", "for me", "and", ",", "to the workflow", "to the canvas",
-        "in the workflow", "on the canvas",
-    )
-]  # fmt: skip
-
-_ADD = ("add", "create", "insert", "put", "place", "append", "attach")
-_BUILD = ("build", "make", "generate", "prepare")
-_DELETE = ("delete", "remove", "drop")
-_CHANGE = ("change", "set", "modify", "update", "edit")
-_RENAME = ("rename", "call")
-_CONNECT = ("connect", "link", "wire")
-_DISCONNECT = ("disconnect", "unlink")
-_SHOW = ("show", "list", "describe", "print", "display", "what is", "what's", "what")
-_VERBS = {
-    "filter": "Filter",
-    "sort": "Sort",
-    "order": "Sort",
-    "limit": "Limit",
-    "search": "KeywordSearch",
-    "cast": "TypeCasting",
-    "convert": "TypeCasting",
-    "join": "HashJoin",
-    "union": "Union",
-    "combine": "Union",
-    "plot": "BarChart",
-    "chart": "BarChart",
-}
-_JOINS = ("HashJoin", "Union")
-_HAVE_SUBJECT = ("Filter", "Sort", "Limit", "KeywordSearch")
-_ARTICLES = ("a new", "an", "a", "the", "one", "another", "new")
-_INTRODUCE = (
-    "on",
-    "where",
-    "with",
-    "for",
-    "by",
-    "of",
-    "to",
-    "from",
-    "showing",
-    "reading",
-    "in",
-    ":",
-)
-
-# After "and" and a comma these begin a command. Those that are types' names too do so only before
-# a word that a verb has behind it: "and sort it by x", but "delete the filter and sort".
-_PLAIN_VERBS = {*_ADD, *_BUILD, *_DELETE, *_CHANGE, *_CONNECT, *_DISCONNECT}
-_PLAIN_VERBS |= {"rename", "show", "describe", "keep", "plot", "load"}
-_BEHIND_A_VERB = frozenset(["it", "by", "on", "where", "to", "for", "the", "rows"])
-
-
-RECIPES: dict[str, tuple[Add, ...]] = {
-    "sales report": (
-        Add(
-            "CSVFileScan",
-            {"fileName": "sales.csv"},
-            "Load sales",
-            sentence="First I load the sales from `sales.csv`.",
-        ),
-        Add(
-            "Filter",
-            {"predicates": [{"attribute": "amount", "condition": ">", "value": "0"}]},
-            "Keep real sales",
-            (IT,),
-            sentence="Then I keep the rows with an amount above zero.",
-        ),
-        Add(
-            "Aggregate",
-            {
-                "aggregations": [
-                    {"aggFunction": "sum", "attribute": "amount", "result attribute": "total"}
-                ],
-                "groupByKeys": ["region"],
-            },
-            "Total by region",
-            (IT,),
-            sentence="Now I add up the amounts of each region.",
-        ),
-        Add(
-            "BarChart",
-            {"value": "total", "fields": "region"},
-            "Sales by region",
-            (IT,),
-            sentence="Last, a bar chart of the totals.",
-        ),
-    ),
-    "order report": (
-        Add(
-            "CSVFileScan",
-            {"fileName": "customers.csv"},
-            "Load customers",
-            sentence="First I load the customers from `customers.csv`.",
-        ),
-        Add(
-            "CSVFileScan",
-            {"fileName": "orders.csv"},
-            "Load orders",
-            sentence="Beside them, the orders from `orders.csv`.",
-        ),
-        Add(
-            "HashJoin",
-            {"buildAttributeName": "customer_id", "probeAttributeName": "customer_id"},
-            "Orders with customers",
-            (Ref("the customers", made=-2), Ref("the orders", made=-1)),
-            sentence="I join each order to its customer.",
-        ),
-        Add(
-            "PieChart",
-            {"value": "amount", "name": "country"},
-            "Orders by country",
-            (IT,),
-            sentence="Last, a pie chart of the amounts by country.",
-        ),
-    ),
-    "top list": (
-        Add(
-            "CSVFileScan",
-            {"fileName": "sales.csv"},
-            "Load sales",
-            sentence="First I load the sales from `sales.csv`.",
-        ),
-        Add(
-            "Sort",
-            {"attributes": [{"attribute": "amount", "sortPreference": "DESC"}]},
-            "Largest first",
-            (IT,),
-            sentence="I put the largest amounts first.",
-        ),
-        Add("Limit", {"limit": 10}, "Top ten", (IT,), sentence="And I keep the first ten rows."),
-    ),
-}
 
 
 def parse(sentence: str) -> list[Command]:
@@ -384,8 +89,8 @@ def _clauses(words: Sequence[Token]) -> Iterator[list[Token]]:
         ends = token.lower in (";", ".", "then") or (
             token.lower in ("and", ",")
             and (
-                following[0] in _PLAIN_VERBS
-                or (following[0] in _VERBS and following[1] in _BEHIND_A_VERB)
+                following[0] in PLAIN_VERBS
+                or (following[0] in VERBS and following[1] in BEHIND_A_VERB)
             )
         )
         if not ends:
@@ -401,10 +106,10 @@ def _trimmed(clause: list[Token]) -> list[Token]:
     """The clause without the politeness around it."""
     lower = [token.lower for token in clause]
     first = 0
-    while phrase := next((p for p in _BEFORE if lower[first : first + len(p)] == p), None):
+    while phrase := next((p for p in BEFORE if lower[first : first + len(p)] == p), None):
         first += len(phrase)
     lower = lower[first:]
-    while phrase := next((p for p in _BEHIND if lower[-len(p) :] == p), None):
+    while phrase := next((p for p in BEHIND if lower[-len(p) :] == p), None):
         lower = lower[: -len(phrase)]
     return clause[first : first + len(lower)]
 
@@ -446,7 +151,7 @@ class _Clause:
 
     def word(self) -> str:
         """Any word, number or quoted text."""
-        if self.done or self.lower() in _SIGNS:
+        if self.done or self.lower() in SIGNS:
             raise self.fail()
         self._at += 1
         return self._words[self._at - 1].text
@@ -477,7 +182,7 @@ class _Clause:
     # -- operators
 
     def type_name(self) -> str | None:
-        for words, kind in _TYPE_WORDS:
+        for words, kind in TYPE_WORDS:
             if self.take(words, words + "s"):
                 return kind
         return None
@@ -510,26 +215,26 @@ class _Clause:
         """The commands of the clause; a recipe is several, and so are conditions with `and`."""
         if self.take("remove duplicates", "drop duplicates", "deduplicate"):
             return self.adds("Distinct")
-        if self.take(*_ADD):
+        if self.take(*ADD):
             return self.recipe() or self.add()
-        if self.take(*_BUILD):
+        if self.take(*BUILD):
             return self.recipe() or self.add()
-        if self.take(*_DELETE):
+        if self.take(*DELETE):
             every = self.take("everything", "all operators", "all the operators", "all")
             command: Command = Delete(() if every else self.refs())
-        elif self.take(*_CHANGE):
+        elif self.take(*CHANGE):
             command = self.change()
-        elif self.take(*_RENAME):
+        elif self.take(*RENAME):
             ref = self.ref()
             self.take("to")
             command = Rename(ref, _plain(self.rest()))
-        elif self.take(*_CONNECT):
+        elif self.take(*CONNECT):
             command = self.connect()
-        elif self.take(*_DISCONNECT):
+        elif self.take(*DISCONNECT):
             source = self.ref()
             self.expect("from", "and", "to")
             command = Disconnect(source, self.ref())
-        elif self.take(*_SHOW):
+        elif self.take(*SHOW):
             command = self.show()
         else:
             return self.shorthand()
@@ -539,7 +244,7 @@ class _Clause:
     def recipe(self) -> list[Command]:
         start = self._at
         self.take("me")
-        self.take(*_ARTICLES)
+        self.take(*ARTICLES)
         for name, commands in RECIPES.items():
             if self.take(name):
                 self.end()
@@ -549,7 +254,7 @@ class _Clause:
 
     def add(self) -> list[Command]:
         self.take("me")
-        self.take(*_ARTICLES)
+        self.take(*ARTICLES)
         kind = self.type_name()
         if kind is None:
             raise self.fail()
@@ -562,13 +267,13 @@ class _Clause:
             return self.adds(self.kept(), details_first=True)
         if self.take("load", "read", "import"):
             return self.adds("CSVFileScan", details_first=True)
-        if self.lower() in _FUNCTIONS:
+        if self.lower() in FUNCTIONS:
             return self.adds("Aggregate", details_first=True)
-        for verb, kind in _VERBS.items():
+        for verb, kind in VERBS.items():
             if self.take(verb):
-                if kind in _JOINS:
+                if kind in JOINS:
                     return self.adds(kind, after=self.pair())
-                after = self.subject() if kind in _HAVE_SUBJECT else ()
+                after = self.subject() if kind in HAVE_SUBJECT else ()
                 return self.adds(kind, after=after, details_first=True)
         raise self.fail()
 
@@ -585,11 +290,11 @@ class _Clause:
 
     def subject(self) -> tuple[Ref, ...]:
         """What a verb works on, if that is said: `sort op2 by …`, but `filter amount > 100`."""
-        if self.take("the rows", "rows", "the data") or self.lower() in _INTRODUCE or self.done:
+        if self.take("the rows", "rows", "the data") or self.lower() in INTRODUCE or self.done:
             return ()
         start = self._at
         ref = self.ref()
-        if self.lower() in _INTRODUCE:
+        if self.lower() in INTRODUCE:
             return (ref,)
         self._at = start
         return ()
@@ -617,7 +322,7 @@ class _Clause:
                 before = self.ref()
             elif target := self.added_to():
                 after = (target,)
-            elif kind in _JOINS and self.take("of", "from", "between"):
+            elif kind in JOINS and self.take("of", "from", "between"):
                 after = self.pair()
             elif self.take("between"):
                 first = self.ref()
@@ -684,7 +389,7 @@ class _Clause:
 
     def details(self, kind: str) -> Json:
         """The properties that come next. A word may introduce them: `on`, `by`, `of`, …"""
-        self.take(*_INTRODUCE)
+        self.take(*INTRODUCE)
         match kind:
             case "CSVFileScan":
                 self.take("the")
@@ -750,7 +455,7 @@ class _Clause:
 
     def condition(self) -> Json:
         attribute = self.word()
-        sign = next((sign for phrase, sign in _COMPARISONS if self.take(phrase)), None)
+        sign = next((sign for phrase, sign in COMPARISONS if self.take(phrase)), None)
         if sign is None:
             raise self.fail()
         if sign in ("is null", "is not null"):
@@ -768,7 +473,7 @@ class _Clause:
     def cast(self) -> Json:
         attribute = self.word()
         self.expect("to", "as")
-        result = _CASTS.get(self.lower())
+        result = CASTS.get(self.lower())
         if result is None:
             raise self.fail()
         self.word()
@@ -776,7 +481,7 @@ class _Clause:
 
     def aggregation(self) -> Json:
         self.take("the")
-        function = _FUNCTIONS.get(self.lower())
+        function = FUNCTIONS.get(self.lower())
         if function is None:
             raise self.fail()
         self.word()

@@ -35,9 +35,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from turnback.agent import story
-from turnback.agent.grammar import (
-    NAMES,
-    RECIPES,
+from turnback.agent.commands import (
     Add,
     Change,
     Command,
@@ -48,12 +46,12 @@ from turnback.agent.grammar import (
     Ref,
     Rename,
     Show,
-    Token,
-    parse,
-    parse_details,
 )
+from turnback.agent.grammar import parse, parse_details
 from turnback.agent.prompt import OUTSIDE_OPENS, WORKFLOW_CLOSES, WORKFLOW_OPENS
+from turnback.agent.recipes import RECIPES
 from turnback.agent.story import Made
+from turnback.agent.vocabulary import NAMES, Token
 from turnback.core.operators import CATALOG
 
 ARGUMENT_PIECE = 24  # characters of a call's arguments that stream at once

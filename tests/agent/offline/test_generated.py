@@ -10,10 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from offline_turns import CHAIN, follow, links, properties
 
-from turnback.agent import grammar
-from turnback.agent.grammar import NAMES, parse
+from turnback.agent import vocabulary
+from turnback.agent.grammar import parse
 from turnback.agent.offline import WHO
 from turnback.agent.prompt import outline
+from turnback.agent.vocabulary import NAMES
 from turnback.core.operators import CATALOG
 from turnback.core.workflow import Workflow
 
@@ -22,13 +23,13 @@ KEYWORDS = {
     for table in (
         itertools.chain.from_iterable(NAMES.values()),
         NAMES,
-        (phrase for phrase, _ in grammar._COMPARISONS),
-        grammar._INTRODUCE,
-        grammar._FUNCTIONS,
-        grammar._ARTICLES,
-        grammar._VERBS,
-        grammar._PLAIN_VERBS,
-        (" ".join(phrase) for phrase in (*grammar._BEFORE, *grammar._BEHIND)),
+        (phrase for phrase, _ in vocabulary.COMPARISONS),
+        vocabulary.INTRODUCE,
+        vocabulary.FUNCTIONS,
+        vocabulary.ARTICLES,
+        vocabulary.VERBS,
+        vocabulary.PLAIN_VERBS,
+        (" ".join(phrase) for phrase in (*vocabulary.BEFORE, *vocabulary.BEHIND)),
         "after behind following between and or then called named it that this last newest latest",
     )
     for phrase in ([table] if isinstance(table, str) else table)

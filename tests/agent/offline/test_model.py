@@ -7,11 +7,12 @@ import re
 
 from offline_turns import follow
 
-from turnback.agent.grammar import NAMES, RECIPES
 from turnback.agent.loop import Delta, RunLimits, StepDraft, run_turn
 from turnback.agent.models import resolve
 from turnback.agent.prompt import OUTSIDE_OPENS
+from turnback.agent.recipes import RECIPES
 from turnback.agent.steps import PastStep
+from turnback.agent.vocabulary import NAMES
 from turnback.core.operators import CATALOG
 from turnback.core.tree import EndReason, Role
 from turnback.core.workflow import EMPTY
