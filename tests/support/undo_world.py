@@ -600,7 +600,7 @@ class Runner:
                 self.before(action)
                 seen = {key: self.world.read(key) for key in resources}
                 return Observed(effect_id, why, seen, self.passes)
-            case Send(effect_id, n, _, key, call):
+            case Send(effect_id, n, key, call):
                 answer, detail = self.world.call(call, key, self._fault(effect_id, n))
                 return Answered(effect_id, n, answer, detail, self.confirms)
             case Settle(effect_id):

@@ -129,8 +129,6 @@ def test_no_json_breaks_a_pointer(value: Any, key: Any, text: str) -> None:
     document = Document({"now": value, "key": key})
     found = compiled(text).find(document)
     assert isinstance(found, list)
-    if compiled(text).singular:
-        assert len(found) <= 1
 
 
 @settings(deadline=None)

@@ -14,11 +14,9 @@ from turnback.core.contracts.secrets import (
     edited_args,
     has_secrets,
     shown_args,
-    shown_leaves,
     shown_result,
     without_secrets,
 )
-from turnback.core.effects import ResourceKey
 from turnback.core.errors import InvalidArguments
 
 PASSWORDS = parse(
@@ -54,13 +52,6 @@ def test_secrets_of_arguments_and_results_are_hidden_wherever_they_stand() -> No
 def test_what_cannot_be_made_out_is_hidden_whole() -> None:
     by_result = parse({"secret": [{"$": "$.args[?@ == $.result.code]"}]}, of="t")
     assert shown_args(by_result, {"a": 1, "b": 2}) == {"a": HIDDEN, "b": HIDDEN}
-
-
-def test_secret_parts_of_a_state_are_hidden_with_the_elements_in_their_paths() -> None:
-    key = ResourceKey("here", "login", (1,))
-    leaves = {("hash",): "h", ("codes", '"x1"'): "x1", ("codes", '"x2"'): "x2"}
-    assert shown_leaves(PASSWORDS, key, leaves) == {("hash",): "h", ("codes",): HIDDEN}
-    assert shown_leaves(Contract(), key, leaves) == leaves
 
 
 def test_whether_a_contract_has_secrets() -> None:

@@ -80,11 +80,6 @@ class Pointer:
     union: tuple[str, str] | None
     query: JSONPathQuery
 
-    @property
-    def singular(self) -> bool:
-        """Whether it can find one node at most."""
-        return self.way is not None
-
     def unknown(self, document: Document) -> str | None:
         """Why it cannot be resolved now, or None."""
         for root, member in self.reads:

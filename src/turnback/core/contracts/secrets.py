@@ -13,7 +13,7 @@ from typing import Any
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.pointers import Document, steps
 from turnback.core.contracts.templates import pointers
-from turnback.core.effects import Json, Leaves, ResourceKey
+from turnback.core.effects import Json
 from turnback.core.errors import InvalidArguments, Unresolved
 
 HIDDEN = "(secret)"
@@ -47,19 +47,6 @@ def are_left_out(contract: Contract, args: Mapping[str, Json]) -> bool:
 def shown_result(contract: Contract, args: Mapping[str, Json], result: Json) -> Json:
     """The result with `HIDDEN` in place of each secret."""
     return _without(contract, "result", result, args=dict(args))
-
-
-def shown_leaves(contract: Contract, key: ResourceKey, leaves: Leaves) -> Leaves:
-    """The leaves of a resource with `HIDDEN` in place of those of its secret parts.
-
-    Of a set the paths are the elements themselves, so the whole part is one leaf then.
-    """
-    resource = contract.resources.get(key.kind)
-    secret = frozenset(resource.secret if resource is not None else ())
-    return {
-        (path[:1] if path[0] in secret else path): HIDDEN if path[0] in secret else value
-        for path, value in leaves.items()
-    }
 
 
 def without_secrets(contract: Contract, args: Mapping[str, Json], text: str) -> str:

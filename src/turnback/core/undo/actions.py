@@ -48,7 +48,6 @@ class Send:
 
     effect_id: str
     n: int
-    attempt: int
     key: str
     call: Call
 

@@ -278,7 +278,7 @@ class Run(RunRows):
         row = self.write(
             row, state=CompensationState.INTENT, attempts=row.attempts + 1, wait_until=None
         )
-        return Send(effect.id, n, intent.attempts, intent.key, call)
+        return Send(effect.id, n, intent.key, call)
 
     def _on_answered(self, row: CompensationRow, event: Answered, now: int) -> None:
         call = self.calls[row.effect_id, event.n]
