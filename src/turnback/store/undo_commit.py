@@ -8,7 +8,7 @@ digested from, and other sessions write too, is compared in the same statement (
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from turnback.core.drift import LedgerEntry
 from turnback.core.undo.rows import CompensationCallRow, RunStatus
@@ -16,9 +16,7 @@ from turnback.store import ledger, undo_rows
 from turnback.store.effect_rows import dumped, key_text, time_of
 from turnback.store.rows import UndoWrite
 from turnback.store.sealing import Sealer
-
-if TYPE_CHECKING:
-    from turnback.store.commit import Statement
+from turnback.store.statement import Statement
 
 Row = dict[str, tuple[Any, str]]
 """Values by column, each with its type."""
