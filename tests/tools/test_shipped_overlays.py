@@ -10,11 +10,12 @@ import json
 import shutil
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from overlays import FOLDER
 from taking_back import Drifted, World
 
 from turnback.core.contracts import choose
@@ -254,6 +255,61 @@ async def test_files_a_stranger_s_file_is_not_overwritten(files: World, folder: 
     with pytest.raises(Drifted):
         await files.take_back(moved)
     assert (folder / "a.txt").read_text() == (folder / "b.txt").read_text() == "theirs"
+
+
+# -- an administrator's own, in place of ours
+
+
+@pytest.fixture
+def contracts_dir(tmp_path: Path) -> Path:
+    made = tmp_path / "contracts"
+    made.mkdir(mode=0o755)
+    shutil.copy(FOLDER / "public_servers.yaml", made)
+    return made
+
+
+@asynccontextmanager
+async def administered(folder: Path, **servers: McpServer) -> AsyncIterator[dict[str, World]]:
+    """Real servers, with the contracts that an administrator has put into a folder."""
+    settings = Settings(mcp_servers=servers, contracts_dir=folder)
+    given = configured_overlays(settings)
+    registry = Registry(overlays={name: one.contracts for name, one in given.items()})
+    async with AsyncExitStack() as stack:
+        worlds = {}
+        for name, server in servers.items():
+            connection = McpConnection(name, server, ToolLimits.of(settings))
+            connection.start()
+            stack.push_async_callback(connection.close)
+            tools = registry.put(name, await connection.tools())
+            assert {tool.name for tool in tools if tool.why is None} == given[name].contracts.keys()
+            worlds[name] = World(connection, registry)
+        yield worlds
+
+
+async def test_an_administrators_overlay_counts_and_is_true_of_the_real_servers(
+    contracts_dir: Path, graph: Graph, folder: Path
+) -> None:
+    memory = node("server-memory", env={"MEMORY_FILE_PATH": str(graph.file)}, overlay="memory")
+    files = node("server-filesystem", str(folder), overlay="filesystem")
+    async with administered(contracts_dir, memory=memory, filesystem=files) as worlds:
+        was = graph.read(), tree(folder)
+        renamed = {"source": str(folder / "a.txt"), "destination": str(folder / "deep/c.txt")}
+        for name, tool, args in (
+            ("memory", "create_entities", {"entities": [entity("eve", "new"), entity("ada")]}),
+            (
+                "memory",
+                "add_observations",
+                {"observations": [{"entityName": "ada", "contents": ["likes tea", "rows"]}]},
+            ),
+            ("memory", "delete_entities", {"entityNames": ["ada", "nobody"]}),
+            ("filesystem", "write_file", {"path": str(folder / "b.txt"), "content": "other"}),
+            ("filesystem", "move_file", renamed),
+        ):
+            deed = await worlds[name].do(tool, **args)
+            assert deed.class_ is EffectClass.REVERSIBLE, tool
+            assert (graph.read(), tree(folder)) != was, tool
+            await worlds[name].take_back(deed)
+            assert (graph.read(), tree(folder)) == was, tool
 
 
 # -- git
