@@ -23,6 +23,16 @@ async def test_sessions_opened_at_the_same_instant_keep_to_the_limit(fresh_datab
         assert statuses == [200] * 3 + [429] * 9
 
 
+async def test_a_tool_that_somebody_has_looked_at_elsewhere_is_so_within_a_poll(
+    standing: Server,
+) -> None:
+    sessions = standing.app.state.sessions
+    await sessions.dao.pins.looked("crm", "get_contact", "sha256:0")
+    pins = sessions.outside._catalog.registry._pins
+    await eventually(lambda: ("crm", "get_contact") in sessions.outside._catalog.registry._pins)
+    assert pins is not sessions.outside._catalog.registry._pins
+
+
 async def test_who_joins_a_session_just_deleted_is_told_so(standing: Server) -> None:
     session = await standing.session()
     actor = await standing.app.state.sessions.get(LOCAL, session)

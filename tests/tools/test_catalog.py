@@ -95,6 +95,46 @@ async def test_a_tool_that_changed_between_two_starts_is_irreversible_until_some
     assert len((await pins.all())["files", "write_file"]) == 2
 
 
+@pytest.mark.undo(45)
+async def test_what_another_process_has_pinned_first_or_looked_at_counts_here_too(
+    pins: ToolPins,
+) -> None:
+    registry = Registry(overlays=OVERLAY, pins=await pins.all())
+    await served(Told(), pins)  # the other one, which lists the tool before we do
+    changed = {"files": Told("Writes, and mails it.")}
+    ours = Catalog(registry, changed, trusted=frozenset(), pins=pins)
+    await ours.refresh()
+    tool = registry.get("files", "write_file")
+    assert tool is not None
+    assert (tool.pinned, tool.version, tool.worst) == (Pinned.CHANGED, None, "irreversible")
+    read = registry.get("files", "read_text_file")
+    assert read is not None
+    assert read.version is not None
+
+    await pins.looked("files", "write_file", tool.pin)
+    assert registry.get("files", "write_file") == tool
+    await ours.repin()
+    tool = registry.get("files", "write_file")
+    assert tool is not None
+    assert tool.pinned is Pinned.SAME
+    assert tool.version is not None
+
+
+async def test_for_a_tool_whose_overlay_states_a_pin_no_other_counts(pins: ToolPins) -> None:
+    stated = {("files", "write_file"): frozenset({"sha256:" + "0" * 64})}
+    registry = Registry(overlays=OVERLAY, pins=stated)
+    told = {"files": Told()}
+    ours = Catalog(registry, told, trusted=frozenset(), pins=pins, stated=stated)
+    await ours.refresh()
+    tool = registry.get("files", "write_file")
+    assert tool is not None
+    await pins.looked("files", "write_file", tool.pin)
+    await ours.repin()
+    tool = registry.get("files", "write_file")
+    assert tool is not None
+    assert tool.pinned is Pinned.CHANGED
+
+
 async def test_what_did_not_change_is_not_listed_again(pins: ToolPins) -> None:
     connection = Told()
     made = await served(connection, pins)
