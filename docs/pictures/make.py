@@ -51,7 +51,7 @@ def server(folder: Path) -> Iterator[str]:
             if process.poll() is not None:
                 raise SystemExit(log.read_text())
             time.sleep(0.1)
-        yield ready[1]
+        yield ready[1].partition("#")[0].rstrip("/")  # nothing is decided in the pictures
     finally:
         process.terminate()
         process.wait()
