@@ -117,20 +117,27 @@ class Run:
 class UndoRun:
     """The run of an undo that this process carries: `fence` holds the session for it.
 
-    `leave` is set when this process is to send nothing more of it; `woken` when it need not wait,
-    because it is stopped or left. `since` is when it was claimed, by the loop's clock.
+    `leave` is set when this process is to send nothing more of it; `stopping` when nothing more is
+    to be begun, because it is stopped or left, and `woken` when it need not wait any more for that.
+    `since` is when it was claimed, by the loop's clock.
     """
 
     id: str
     fence: int
     since: float
     leave: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     woken: asyncio.Event = field(default_factory=asyncio.Event)
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
     def lose(self) -> None:
         """Send nothing more: it is another process's, or will be."""
         self.leave.set()
+        self.stop()
+
+    def stop(self) -> None:
+        """Begin nothing more, and wait for nothing that is not begun."""
+        self.stopping.set()
         self.woken.set()
 
 
@@ -739,6 +746,8 @@ class Actor:
     def _begin_undo(self, undo_id: str, fence: int, since: float) -> None:
         self.memory.row = replace(self.memory.row, fence=fence)
         self.undoing = run = UndoRun(undo_id, fence, since)
+        if self.memory.undo is not None and self.memory.undo.stopped:
+            run.stop()
         self._spawn(self._carry_undo(run), f"undo {undo_id}")
 
     async def _carry_undo(self, run: UndoRun) -> None:
@@ -784,6 +793,8 @@ class Actor:
             return True
         for told in self.memory.follow(commit, plan.after, committed.revision, via=plan.via):
             self._tell(told)
+        if self.undoing is not None and self.memory.undo is not None and self.memory.undo.stopped:
+            self.undoing.stop()
         if plan.change is not None and plan.change.deleted:
             self._gone()
         self._start_run(plan, committed.fence, began)
@@ -860,7 +871,7 @@ class Actor:
             self.undoing = None  # it has ended, or another process has it
             undoing.lose()
         elif undoing is not None and under_way is not None and under_way.stopped:
-            undoing.woken.set()
+            undoing.stop()
         run = self.run
         if run is not None and run.turn_id != self.memory.tree.running:
             self.run = None  # its last step is there, or another process has ended it

@@ -49,7 +49,7 @@ class _Hands:
     """An actor, as the runner has it."""
 
     def __init__(self, dao: Dao, actor: Actor, run: UndoRun) -> None:
-        self.leave = run.leave
+        self.leave, self.stopping = run.leave, run.stopping
         self._dao = dao
         self._actor = actor
         self._run = run

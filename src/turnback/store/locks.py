@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from turnback.core.effects import ResourceKey
@@ -69,6 +69,10 @@ class Held:
     is_dropped: bool = False
 
 
+class WaitBrokenOff(Exception):
+    """Nobody waits for these locks any more: what they were for was stopped."""
+
+
 class Locks:
     """Takes and drops locks for this process, `node_id`."""
 
@@ -86,12 +90,13 @@ class Locks:
         grace: float,
         patience: float,
         holder: str | None = None,
+        stop: asyncio.Event | None = None,
     ) -> AsyncIterator[Held]:
         """Hold locks on all of these, as `holder` where one is named; times in seconds.
 
         They are anybody's after `expiry`, or `grace` after they were taken by a process that is
-        gone. Raises `ResourceBusy` where they are not had within `patience`,
-        `DatabaseUnavailable`.
+        gone. Raises `ResourceBusy` where they are not had within `patience`, `WaitBrokenOff` where
+        `stop` is set before they are, `DatabaseUnavailable`.
         """
         wanted = sorted({(r.connection, r.kind, key_text(r)) for r in resources})
         held = Held(holder or new_id(), len(wanted))
@@ -99,7 +104,7 @@ class Locks:
             yield held
             return
         try:
-            await self._take(project_id, wanted, held, expiry, grace, patience)
+            await self._take(project_id, wanted, held, expiry, grace, patience, stop)
             yield held
         finally:
             try:
@@ -134,6 +139,7 @@ class Locks:
         expiry: float,
         grace: float,
         patience: float,
+        stop: asyncio.Event | None,
     ) -> None:
         columns = [list(column) for column in zip(*wanted, strict=True)]
         args = (project_id, *columns, held.holder, self._node_id, expiry, grace)
@@ -151,9 +157,20 @@ class Locks:
                     f"Another call works on the same things in `{wanted[0][0]}`, for longer than "
                     f"{patience:g} s (`lock_patience`). Nothing was done; try again in a moment"
                 )
-            await asyncio.sleep(pause)
+            if await _is_set_within(stop, pause):
+                raise WaitBrokenOff
             pause = min(LONGEST_PAUSE, pause * 2)
 
     async def _drop(self, held: Held) -> None:
         async with self._db.connection(writes=True) as connection:
             await connection.execute(DROP, held.holder, self._node_id)
+
+
+async def _is_set_within(event: asyncio.Event | None, seconds: float) -> bool:
+    """Wait for so long, or until the event is set; whether it is."""
+    if event is None:
+        await asyncio.sleep(seconds)
+        return False
+    with suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), timeout=seconds)
+    return event.is_set()

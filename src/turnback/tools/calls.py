@@ -38,7 +38,7 @@ from turnback.settings import Settings
 from turnback.store.effects import CallOutcome, Effects, InDoubt
 from turnback.store.ids import new_id
 from turnback.store.ledger import Ledger
-from turnback.store.locks import Held, Locks
+from turnback.store.locks import Held, Locks, WaitBrokenOff
 from turnback.tools import ending, observing
 from turnback.tools.connection import KEY, Connection, Reply
 from turnback.tools.ending import Ended
@@ -311,6 +311,19 @@ class Making:
         except Unresolved:
             touched, scopes = (), ()
         held_names = {*touched, *(ResourceKey(name, SCOPE + scope, ()) for scope in scopes)}
+        try:
+            return await self._holding(effect_id, touched, held_names, act, patience)
+        except WaitBrokenOff:
+            raise Stopped from None
+
+    async def _holding(
+        self,
+        effect_id: str,
+        touched: tuple[ResourceKey, ...],
+        held_names: set[ResourceKey],
+        act: Callable[[Before, Held, tuple[ResourceKey, ...]], Awaitable[T]],
+        patience: float | None,
+    ) -> T:
         for _ in range(NAMINGS):
             async with self.calls.locks.hold(
                 self.place.project_id,
@@ -319,6 +332,7 @@ class Making:
                 grace=self.limits.lease_expiry,
                 patience=self.limits.lock_patience if patience is None else patience,
                 holder=effect_id,
+                stop=self.stop,
             ) as held:
                 before = await self.look_first(touched)
                 own = observing.own_names(before)

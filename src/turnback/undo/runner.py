@@ -26,6 +26,7 @@ from turnback.core.errors import FencedOff, ResourceBusy, Unresolved
 from turnback.core.undo.actions import (
     Answer,
     Answered,
+    BrokenOff,
     Finish,
     HeldTaken,
     Observed,
@@ -45,7 +46,7 @@ from turnback.core.undo.run import Run
 from turnback.failpoints import hit
 from turnback.store.effects import Logged
 from turnback.store.ids import new_id
-from turnback.store.locks import Locks
+from turnback.store.locks import Locks, WaitBrokenOff
 from turnback.store.rows import SessionKey
 from turnback.store.undo_runs import Carried
 from turnback.tools import held, observing
@@ -76,10 +77,12 @@ class Step:
 class Hands(Protocol):
     """What carries a run for the runner: the session that it belongs to.
 
-    `leave` is set when this process is to send nothing more; another one goes on.
+    `leave` is set when this process is to send nothing more; another one goes on. `stopping` is set
+    then too, and when somebody has stopped the run.
     """
 
     leave: asyncio.Event
+    stopping: asyncio.Event
 
     async def commit(self, step: Step) -> None:
         """Make a step durable, and tell it. Raises `FencedOff`, `DatabaseUnavailable`."""
@@ -205,10 +208,8 @@ class _Carrying:
                 self.run.stop()
             action = self.run.next(now_ms(), lease_until=self.hands.lease_until())
             match action:
-                case Read():
-                    await self._read(action)
-                case Send():
-                    await self._send(action)
+                case Read() | Send():
+                    await self._waiting(action)
                 case Settle(effect_id):
                     await self._settle(effect_id)
                 case TakeBackHeld(effect_id):
@@ -227,6 +228,18 @@ class _Carrying:
                     return
                 case _:
                     assert_never(action)
+
+    async def _waiting(self, action: Read | Send) -> None:
+        """Look, or call; a wait for the things of it ends with a stop, unless it is begun."""
+        try:
+            if isinstance(action, Read):
+                await self._read(action)
+            else:
+                await self._send(action)
+        except WaitBrokenOff:
+            if not self.hands.leave.is_set():
+                self.run.feed(BrokenOff(action.effect_id), now_ms())
+                await self._commit()
 
     # -- looking
 
@@ -434,6 +447,7 @@ class _Carrying:
                 grace=limits.lease_expiry,
                 patience=limits.lock_patience,
                 holder=self.run.row.id,
+                stop=self.hands.stopping if self.run.is_unbegun(effect.id) else self.hands.leave,
             )
         )
         self.locked = effect.id

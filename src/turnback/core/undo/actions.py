@@ -103,6 +103,13 @@ class HeldTaken:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenOff:
+    """The run was stopped while the things of this effect were waited for."""
+
+    effect_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What was read. `passes` is the contract's test of the compensation, None without one or when
     what it looks at is not known.
@@ -128,4 +135,4 @@ class Answered:
     confirmed: bool | None = None
 
 
-Event = Settled | HeldTaken | Observed | Answered
+Event = Settled | HeldTaken | BrokenOff | Observed | Answered

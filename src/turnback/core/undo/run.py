@@ -26,6 +26,7 @@ from turnback.core.undo.actions import (
     Action,
     Answer,
     Answered,
+    BrokenOff,
     Event,
     Finish,
     HeldTaken,
@@ -80,6 +81,11 @@ class Run(RunRows):
             self._changed.update(self.compensations)  # with it, they are in no active run any more
         return Finish(self.row.outcome)
 
+    def is_unbegun(self, effect_id: str) -> bool:
+        """Whether nothing of this effect's inverse was sent in this run."""
+        row = self.compensations[effect_id]
+        return row.state is CompensationState.CHECKING and not row.attempts
+
     def stop(self) -> None:
         """No further compensation starts; the one under way goes to its end."""
         if not self.row.stopped and self.row.status is RunStatus.RUNNING:
@@ -96,6 +102,12 @@ class Run(RunRows):
                 row = self._under_way(effect.id, CompensationState.CHECKING)
                 if row is not None:
                     checking.on_settled(self, row, effect, now)
+            case BrokenOff(effect_id):
+                row = self._under_way(effect_id, CompensationState.CHECKING)
+                if row is not None and row.verb is Verb.ACKNOWLEDGE:
+                    ends.needs_you(self, row)
+                elif row is not None:
+                    ends.give_up(self, row, Reason.STOPPED)
             case Observed(effect_id):
                 row = self._under_way(effect_id, *UNDER_WAY)
                 if row is not None:
