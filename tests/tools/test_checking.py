@@ -143,7 +143,7 @@ async def test_without_a_sandbox_it_is_unchecked() -> None:
 async def test_a_sandbox_that_does_not_start_is_said() -> None:
     findings = await found(change=(str(sys.executable), "/no/such/program"))
     assert [(one.tool, one.verdict) for one in findings.values()] == [("*", Verdict.UNCHECKED)]
-    assert "its sandbox failed" in findings["*"].said
+    assert "its sandbox (`/no/such/program`) failed" in findings["*"].said
 
 
 async def test_a_setup_that_fails_is_said() -> None:
@@ -194,6 +194,7 @@ UNCHECKED: dict[str, set[str]] = {
     "demo": {
         "cancel_email",
         "delete_channel",
+        "invite",
         "refund_charge",
         "restore_contact",
         "restore_event",

@@ -85,7 +85,8 @@ async def examine(what: Examined) -> AsyncIterator[Finding]:
             async for finding in Trial(what, connection, folder).run():
                 yield finding
     except ToolServerFailed as error:
-        yield Finding(what.name, "*", Verdict.UNCHECKED, f"its sandbox failed: {error.message}")
+        said = f"its sandbox (`{shown(sandbox.command)}`) failed: {error.message}"
+        yield Finding(what.name, "*", Verdict.UNCHECKED, said)
 
 
 async def examine_python(
@@ -363,7 +364,8 @@ class Trial:
         last: Json,
     ) -> Finding:
         if decision.verify is None:
-            return self._said(tool.name, Verdict.OK, "its compensation was made, unchecked")
+            said = "its compensation was made, and no `verify` says what that came to"
+            return self._said(tool.name, Verdict.UNCHECKED, said)
         seen = world.get(next(iter(goal))) if goal else None
         now = seen.answer if isinstance(seen, Observation) else None
         if choose.is_verified(decision.verify, args, now=now, result=last) is True:

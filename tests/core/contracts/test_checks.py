@@ -370,6 +370,18 @@ ALLOWED = {
             {"call": "tool", "args": {"id": ID, "text": {"$1": "$.before.note[0].text"}}},
         ]
     ),
+    "a thing that has a name all the same": changed(
+        resources={
+            "volume": {"key": ["of"], "read": {"call": "get"}, "state": {"v": {"$1": "$.now.v"}}}
+        },
+        touches=[{"volume": {"of": "the room"}}],
+        cases=[
+            {
+                "class": "reversible",
+                "inverse": [{"call": "set", "args": {"v": {"$1": "$.before.volume[0].v"}}}],
+            }
+        ],
+    ),
     "all that was given, as it was before": changed(
         resources={
             "note": {

@@ -173,7 +173,7 @@ def _resource(contract: Contract, kind: str, resource: Resource) -> Iterator[str
             yield from _asks(f"{where}, `error_if`", resource.read.error_if, "key", "now")
     for name in ("state", "keep", "canonical"):
         yield from _roots(f"{where}, `{name}`", [getattr(resource, name)], "key", "now")
-    if resource.read is not None and resource.key and not _by_its_key(resource):
+    if resource.read is not None and _is_many(contract, kind) and not _by_its_key(resource):
         yield (
             f"{where} is read the same whatever its key is: point to `key` in the arguments of its"
             " `read`, or in its `state`"
@@ -183,6 +183,11 @@ def _resource(contract: Contract, kind: str, resource: Resource) -> Iterator[str
             yield f"{where} has `{name}` in `canonical`, which is no member of its key"
     yield from _names(contract, f"{where}, `inside`", resource.inside, "key", "now")
     yield from _names(contract, f"{where}, `children`", resource.children, "key", "now")
+
+
+def _is_many(contract: Contract, kind: str) -> bool:
+    """Whether a contract names things of a kind by keys that are not always the same."""
+    return any(list(pointers(one.key)) for one in _named(contract) if one.kind == kind)
 
 
 def _by_its_key(resource: Resource) -> bool:
@@ -476,7 +481,10 @@ def _asks(where: str, condition: Condition, *allowed: Root) -> Iterator[str]:
 def _each(where: str, for_each: Template, used: Template) -> Iterator[str]:
     """A `for_each` of which nothing uses the `item` says the same thing again and again."""
     if for_each is not None and not any("item" in pointer.roots for pointer in pointers(used)):
-        yield f"{where} has `for_each`, and nothing of it points to `item`: do, or leave it out"
+        yield (
+            f"{where} has `for_each`, and nothing of it points to `item`: do, or leave it out;"
+            " `skip` says when a call is not made"
+        )
 
 
 def _templates(condition: Condition | None) -> list[Template]:
@@ -531,8 +539,14 @@ def _plain(pointer: Pointer, for_each: Template = None) -> str:
 
 def _keys(contract: Contract) -> frozenset[str]:
     """The paths by which a contract names resources."""
-    named = [*contract.touches, *contract.makes]
-    named += [one for case in contract.cases for one in (*case.covers, *case.needs)]
     return frozenset(
-        _plain(pointer, touches.for_each) for touches in named for pointer in pointers(touches.key)
+        _plain(pointer, touches.for_each)
+        for touches in _named(contract)
+        for pointer in pointers(touches.key)
     )
+
+
+def _named(contract: Contract) -> list[Touches]:
+    """Wherever a contract names resources."""
+    cases = (one for case in contract.cases for one in (*case.covers, *case.needs))
+    return [*contract.touches, *contract.makes, *cases]
