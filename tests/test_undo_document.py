@@ -85,6 +85,15 @@ def test_what_one_begins_with_is_a_contract_of_each_kind() -> None:
     }
 
 
+def test_the_sandbox_of_tools_in_python_is_one_that_nothing_has_to_start() -> None:
+    (text,) = blocks("yaml sandbox")
+    calendar = overlays.parsed(text, of="docs")["calendar"]
+    assert calendar.is_of_python
+    assert calendar.sandbox is not None
+    assert calendar.sandbox.env
+    assert {sample.call for sample in calendar.sandbox.samples} == {from_python().name}
+
+
 TOOLS = {"update_contact": from_yaml, "create_event": from_python, "send_email": from_meta}
 EXAMPLES = [json.loads(text) for text in blocks("json example")]
 
