@@ -14,9 +14,9 @@ from turnback.agent.reply import INVALID_JSON
 from turnback.agent.steps import ERROR, ToolCall, ToolResult
 from turnback.core.approvals import Approval
 from turnback.core.contracts import version
-from turnback.core.contracts.checks import called
 from turnback.core.contracts.model import Contract, parse
 from turnback.core.contracts.secrets import HIDDEN, edited_args, has_secrets, shown_args
+from turnback.core.contracts.together import called
 from turnback.core.effects import CallState, Effect, Json
 from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts

@@ -27,9 +27,10 @@ from typing import Any, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
-from turnback.core.contracts.checks import check, refuse, server_contradictions
+from turnback.core.contracts.checks import check, refuse
 from turnback.core.contracts.fitting import misfits
 from turnback.core.contracts.model import Contract, Key, parse
+from turnback.core.contracts.together import server_contradictions
 from turnback.core.effects import Json
 from turnback.core.errors import ContractRefused, Lost
 from turnback.core.values import shown

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, Field
 
-from turnback.core.contracts.checks import check, read_by, refuse, server_contradictions
+from turnback.core.contracts.checks import check, refuse
 from turnback.core.contracts.model import (
     MAX_PARTS,
     READ_ONLY,
@@ -29,6 +29,7 @@ from turnback.core.contracts.model import (
     parse,
     parse_as,
 )
+from turnback.core.contracts.together import read_by, server_contradictions
 from turnback.core.errors import ContractRefused
 from turnback.settings import McpServer
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from turnback.core.contracts import checks, choose, fitting, version
+from turnback.core.contracts import checks, choose, fitting, together, version
 from turnback.core.contracts.model import (
     READ_ONLY,
     UNDECLARED,
@@ -324,7 +324,7 @@ def _bounded(contract: Contract, listed: Listed) -> Contract:
 def _reads(tools: dict[str, Tool], listed: Sequence[Listed]) -> dict[str, Tool]:
     """The tools, those reads that are declared by nothing but the contracts that read by them."""
     declared = {name: tool for name, tool in tools.items() if tool.version is not None}
-    reads = checks.read_by([tool.contract for tool in declared.values()])
+    reads = together.read_by([tool.contract for tool in declared.values()])
     made = dict(tools)
     for one in listed:
         tool = tools[one.name]
@@ -334,7 +334,7 @@ def _reads(tools: dict[str, Tool], listed: Sequence[Listed]) -> dict[str, Tool]:
             front = next(
                 other.front
                 for other in declared.values()
-                if one.name in checks.read_by([other.contract])
+                if one.name in together.read_by([other.contract])
             )
             made[one.name] = replace(
                 tool, contract=contract, front=front, version=version.version(contract), why=None
@@ -348,10 +348,10 @@ def _together(tools: dict[str, Tool]) -> dict[str, Tool]:
     Those are undeclared whose contracts do not go with the others'.
     """
     contracts = {name: tool.contract for name, tool in tools.items() if tool.version is not None}
-    found = list(checks.server_contradictions(contracts, tools=tools))
+    found = list(together.server_contradictions(contracts, tools=tools))
     found += fitting.misfits(contracts, {name: tool.schema for name, tool in tools.items()})
     for name, contract in contracts.items():
-        for other in sorted(checks.called(contract) & tools.keys()):
+        for other in sorted(together.called(contract) & tools.keys()):
             if tools[other].disabled:
                 found.append((name, f"it calls `{other}`, which is disabled"))
             elif tools[other].pinned is Pinned.CHANGED:

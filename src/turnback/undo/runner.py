@@ -17,10 +17,10 @@ import structlog
 
 from turnback.core import drift
 from turnback.core.contracts import choose, secrets, states
-from turnback.core.contracts.checks import called
 from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
+from turnback.core.contracts.together import called
 from turnback.core.effects import Call, CallState, Effect, Json, ResourceKey, Standing, Verb
 from turnback.core.errors import FencedOff, ResourceBusy, Unresolved
 from turnback.core.undo.actions import (

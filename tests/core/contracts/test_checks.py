@@ -13,9 +13,9 @@ from overlays import FILE
 from turnback.core.contracts.checks import (
     check,
     contradictions,
-    server_contradictions,
 )
 from turnback.core.contracts.model import READ_ONLY, Contract, parse
+from turnback.core.contracts.together import server_contradictions
 from turnback.core.errors import ContractRefused
 from turnback.tools import overlays
 

@@ -6,7 +6,7 @@ here would make a report say more than is so, or an inverse act on what it was n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import get_args
 
 from jsonpath_rfc9535.selectors import IndexSelector
@@ -67,75 +67,6 @@ def contradictions(contract: Contract, *, tool: str) -> Iterator[str]:
                     " change one of them, or put them together"
                 )
     yield from _secrets(contract)
-
-
-def server_contradictions(
-    contracts: Mapping[str, Contract], *, tools: Collection[str] | None = None
-) -> Iterator[tuple[str, str]]:
-    """What contradicts itself among the contracts of one server: the tool, and the reason.
-
-    `tools` are those that the server has, where that is known.
-    """
-    for tool, contract in contracts.items():
-        for resource in contract.resources.values():
-            if resource.read is not None:
-                reads = contracts.get(resource.read.call)
-                if reads is not None and not _is_read(reads):
-                    yield (
-                        tool,
-                        f"a resource is read by `{resource.read.call}`, which changes something:"
-                        " read it by a tool whose only class is `read`",
-                    )
-        for case in contract.cases:
-            for call in case.inverse:
-                yield from ((tool, reason) for reason in _inverse_of(contracts, case, call))
-        if contract.find is not None:
-            looks = contracts.get(contract.find.call)
-            if looks is not None and not _is_read(looks):
-                yield tool, f"`find` calls `{contract.find.call}`, which changes something"
-        if tools is not None:
-            for name in called(contract):
-                if name not in tools:
-                    yield tool, f"it calls `{name}`, which its server does not have"
-
-
-def read_by(contracts: Collection[Contract]) -> frozenset[str]:
-    """The tools by which contracts read and look up: they say of those that they change nothing."""
-    names = {
-        resource.read.call
-        for contract in contracts
-        for resource in contract.resources.values()
-        if resource.read is not None
-    }
-    return frozenset(names | {one.find.call for one in contracts if one.find is not None})
-
-
-def called(contract: Contract) -> frozenset[str]:
-    """The tools that a contract's reads, inverses, look-ups and cancels call."""
-    names = {r.read.call for r in contract.resources.values() if r.read is not None}
-    for case in contract.cases:
-        names |= {call.call for call in case.inverse}
-        names |= {case.cancel.call} if case.cancel is not None else set()
-        names |= set(case.agentic.tools) if case.agentic is not None else set()
-    return frozenset(names | ({contract.find.call} if contract.find is not None else set()))
-
-
-def _is_read(contract: Contract) -> bool:
-    return bool(contract.cases) and all(c.class_ is EffectClass.READ for c in contract.cases)
-
-
-def _inverse_of(contracts: Mapping[str, Contract], case: Case, call: InverseCall) -> Iterator[str]:
-    other = contracts.get(call.call)
-    if other is None:
-        return
-    if _is_read(other):
-        yield f"its inverse calls `{call.call}`, which is declared to change nothing"
-    tells = bool(other.notifies) or any(one.notifies for one in other.cases)
-    if tells and case.class_ is EffectClass.REVERSIBLE:
-        yield (
-            f"it is `reversible`, and its inverse `{call.call}` notifies people: make it"
-            " `compensable` and name its `residue`"
-        )
 
 
 # -- resources
@@ -236,7 +167,7 @@ def _touches(contract: Contract) -> Iterator[str]:
 
 
 def _whole(contract: Contract) -> Iterator[str]:
-    if contract.cases and _is_read(contract):
+    if contract.only_reads:
         for name in ("touches", "makes", "hold", "key", "notifies", "find", "unchanged", "refused"):
             if getattr(contract, name):
                 yield f"all its cases are `read`, and it has `{name}`: a read changes nothing"

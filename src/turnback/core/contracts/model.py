@@ -348,6 +348,11 @@ class Contract(Part):
     names: Named = {}
     at_least: EffectClass = EffectClass.READ
 
+    @property
+    def only_reads(self) -> bool:
+        """Whether it says that no call of its tool changes anything."""
+        return bool(self.cases) and all(case.class_ is EffectClass.READ for case in self.cases)
+
     def keyed(self, keys: Mapping[str, Key]) -> Contract:
         """The contract, its inverses with the keys that their tools honour, by tool.
 
