@@ -19,6 +19,7 @@ from storied import (
     Databases,
     Undisturbed,
     available,
+    clicked,
     did,
     effects,
     ended,
@@ -146,9 +147,8 @@ async def test_a_session_outlives_a_death_at_each_of_its_calls(
                 return
             assert len(turns) == len(STORY)
             plan = await planned(server, session, turn_ids=turns)
-            body = {"plan_id": plan}
-            started = await server.http.post(f"/sessions/{session}/undos", json=body)
-            found = await ended(server, session, started.json()["undo_id"])
+            undo_id, _ = await clicked(server, session, plan)
+            found = await ended(server, session, undo_id)
         check_report(found, before, vendor)
         states = Counter(item["state"] for item in found["items"])
         print(failpoint, states)

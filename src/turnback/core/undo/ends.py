@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from turnback.core import drift
-from turnback.core.effects import Standing, Verb
+from turnback.core.effects import CallState, Standing, Verb
 from turnback.core.undo import inverses, residue
 from turnback.core.undo.rows import CallPhase, CompensationRow, CompensationState, Reason
 from turnback.core.undo.run_rows import RunRows
@@ -52,6 +52,7 @@ def end(
     """The end of a compensation; `world` is what was read last."""
     effect = run.effects[row.effect_id]
     basis = run.own(row)
+    in_doubt = effect.state in (CallState.INTENT, CallState.IN_DOUBT)
     row = run.write(
         row,
         state=state,
@@ -65,6 +66,7 @@ def end(
             world=world,
             strayed=_strayed(run, row, world),
             earlier=row.claims,
+            unknown=[touch.resource for touch in effect.touches if in_doubt],
         ),
     )
     run.ready = None

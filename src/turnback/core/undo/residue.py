@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from turnback.core import drift
-from turnback.core.effects import Effect, Verb
+from turnback.core.effects import Effect, ResourceKey, Verb
 from turnback.core.undo.rows import (
     Claim,
     CompensationRow,
@@ -129,13 +129,15 @@ def claims(
     world: drift.State | None,
     strayed: frozenset[drift.Cell] = frozenset(),
     earlier: Iterable[Claim] = (),
+    unknown: Iterable[ResourceKey] = (),
 ) -> tuple[Claim, ...]:
     """The leaves of an effect that differ from what they were before it, or may.
 
     `world` is what was read of them last; without it all that the effect wrote may differ. A
     resource that was never read is claimed as a whole. `strayed` are leaves beside them that are
     no longer as our writes left them, after an inverse of ours, or may not be; `earlier` are the
-    claims of an earlier run, of which those hold that are not known to be as before.
+    claims of an earlier run, of which those hold that are not known to be as before. `unknown` are
+    the resources of a call that may have changed anything of them: each is claimed as a whole.
     """
     if state is CompensationState.REVERTED:
         return ()
@@ -148,8 +150,8 @@ def claims(
         left &= drift.differing(world, basis.goal)
         theirs = (left | strayed) & drift.differing(world, basis.expected)
     left |= strayed
-    whole = () if state is CompensationState.CANCELLED else basis.unread
+    whole = () if state is CompensationState.CANCELLED else (*basis.unread, *unknown)
     return (
-        *(Claim(resource, ()) for resource in whole),
+        *(Claim(resource, ()) for resource in dict.fromkeys(whole)),
         *(Claim(cell.resource, cell.path, cell in theirs) for cell in drift.in_order(left)),
     )
