@@ -819,6 +819,8 @@ def test_a_call_in_doubt_is_found_out_about_first(
     assert store.compensations[effect.id].reason is reason
     assert len(world.calls) == (1 if state is CallState.DONE else 0)
     assert (store.run.outcome is Outcome.FULLY_REVERTED) == (end is S.REVERTED)
+    if end is S.IN_DOUBT:  # it may have changed anything of it
+        assert Claim(ANNA, ()) in store.residues[effect.id].claims
 
 
 def test_what_a_settled_doubt_turns_out_to_be_is_not_done_unless_agreed_to(
