@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from turnback.core.contracts import choose, states
+from turnback.core.contracts import answers, choose, states
 from turnback.core.contracts.model import Case, Condition, Contract, InverseCall, Resource
 from turnback.core.undo import residue
 from turnback.core.undo.words import en
@@ -131,7 +131,7 @@ def test_an_example_does_what_the_page_says(example: dict[str, Any]) -> None:
     cancel = choose.cancel_call(decision, contract, args, result)
     if cancel is not None and decision.cancel is not None:
         told["cancel"] = {"call": cancel.tool, "args": cancel.args}
-        told["cancel_until"] = choose.moment(decision.cancel.until, args, result, sent=0)
+        told["cancel_until"] = answers.moment(decision.cancel.until, args, result, sent=0)
     assert told == example
 
 

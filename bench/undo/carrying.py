@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, assert_never
 
-from turnback.core.contracts import choose
+from turnback.core.contracts import answers, choose
 from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import UNDECLARED, Contract
 from turnback.core.contracts.states import Observation
@@ -219,7 +219,7 @@ class _Hands:
             return Answered(action.effect_id, action.n, Answer.NOT_SENT, error.message)
         except Lost as error:
             return Answered(action.effect_id, action.n, Answer.LOST, error.message)
-        failed = choose.is_error(
+        failed = answers.is_error(
             contract, call.args, is_error=reply.is_error, answer=reply.document
         )
         answer = Answer.REFUSED if failed else Answer.OK

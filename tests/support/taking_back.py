@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from turnback.core.contracts import choose, states
+from turnback.core.contracts import answers, choose, states
 from turnback.core.contracts.choose import Before, Decision
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
@@ -83,7 +83,7 @@ class World:
         touched = await self.observe(contract, choose.touched(contract, name, args))
         before = Before(tuple(touched.items()))
         reply = await self.ask(tool, args)
-        assert not choose.is_error(
+        assert not answers.is_error(
             contract, args, is_error=reply.is_error, answer=reply.document
         ), reply.text
         made = choose.made(contract, name, args, reply.document)

@@ -18,7 +18,7 @@ import pytest
 from overlays import FOLDER
 from taking_back import Drifted, World
 
-from turnback.core.contracts import choose
+from turnback.core.contracts import answers
 from turnback.core.effects import EffectClass
 from turnback.settings import McpServer, Settings
 from turnback.tools.catalog import configured_overlays
@@ -168,7 +168,7 @@ async def test_memory_what_is_there_already_is_no_change(memory: World, graph: G
         ("delete_entities", {"entityNames": ["nobody"]}),
     ):
         deed = await memory.do(tool, **args)
-        assert choose.is_unchanged(deed.contract, deed.args, deed.before, deed.result), tool
+        assert answers.is_unchanged(deed.contract, deed.args, deed.before, deed.result), tool
     assert graph.read() == before
 
 
@@ -232,7 +232,7 @@ async def test_files_what_cannot_be_put_back_says_so(files: World, folder: Path)
     )
     assert moved.class_ is EffectClass.IRREVERSIBLE
     again = await files.do("create_directory", path=str(folder / "more"))
-    assert choose.is_unchanged(again.contract, again.args, again.before, again.result)
+    assert answers.is_unchanged(again.contract, again.args, again.before, again.result)
 
 
 async def test_files_a_move_onto_another_file_loses_nothing(files: World, folder: Path) -> None:
@@ -406,4 +406,4 @@ async def test_git_commits_and_branches_stay_and_say_so(
         deed = await git_server.do(tool, repo_path=at, **args)
         assert deed.class_ is EffectClass.IRREVERSIBLE
     reset = await git_server.do("git_reset", repo_path=at)
-    assert choose.is_unchanged(reset.contract, reset.args, reset.before, reset.result)
+    assert answers.is_unchanged(reset.contract, reset.args, reset.before, reset.result)

@@ -19,7 +19,7 @@ import structlog
 from jsonschema import Draft202012Validator, SchemaError
 
 from turnback.core.approvals import Approval, ApprovalPolicy, ApprovalStatus, needs_approval
-from turnback.core.contracts import choose, secrets, states
+from turnback.core.contracts import answers, choose, secrets, states
 from turnback.core.contracts.choose import Before, Decision
 from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import Contract
@@ -576,7 +576,7 @@ class Making:
     def _says_error(self, reply: Reply) -> bool:
         answer = states.body(reply.text, reply.structured)
         contract = self.tool.contract
-        return choose.is_error(contract, self.args, is_error=reply.is_error, answer=answer)
+        return answers.is_error(contract, self.args, is_error=reply.is_error, answer=answer)
 
     async def _ended(
         self,

@@ -14,7 +14,7 @@ from enum import StrEnum
 from itertools import pairwise
 from pathlib import Path
 
-from turnback.core.contracts import choose, states
+from turnback.core.contracts import answers, choose, states
 from turnback.core.contracts.choose import Before, Decision
 from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import UNDECLARED, Contract
@@ -250,7 +250,7 @@ class Trial:
         before = Before(tuple((key, world[key]) for key in touched))
         reply = await self._send(Call(tool.name, args))
         answer = reply.document
-        if choose.is_error(contract, args, is_error=reply.is_error, answer=answer):
+        if answers.is_error(contract, args, is_error=reply.is_error, answer=answer):
             said = f"its sample failed: {shown(reply.text, limit=200)}"
             return self._said(tool.name, Verdict.UNCHECKED, said)
         decision = choose.decide(contract, name, args, before, answer)
@@ -263,7 +263,7 @@ class Trial:
             self._known[key] = contract
         after = await self._world()
         own = next((key for key in touched if _differs(world[key], after[key])), None)
-        if own is not None and choose.is_unchanged(contract, args, before, answer):
+        if own is not None and answers.is_unchanged(contract, args, before, answer):
             said = f"`unchanged` holds, and {_named(own)} has changed"
             return self._said(tool.name, Verdict.LIES, said)
         beside = {
@@ -335,7 +335,7 @@ class Trial:
             return self._said(tool.name, Verdict.LIES, said)
         assert call is not None
         reply = await self._send(call)
-        if not reply.is_error and choose.is_confirmed(call, reply.document):
+        if not reply.is_error and answers.is_confirmed(call, reply.document):
             return self._said(tool.name, Verdict.OK, f"`{call.tool}` confirms that it is cancelled")
         said = f"`{call.tool}` does not confirm its cancel: {shown(reply.text, limit=200)}"
         return self._said(tool.name, Verdict.LIES, said)
@@ -368,7 +368,7 @@ class Trial:
             return self._said(tool.name, Verdict.UNCHECKED, said)
         seen = world.get(next(iter(goal))) if goal else None
         now = seen.answer if isinstance(seen, Observation) else None
-        if choose.is_verified(decision.verify, args, now=now, result=last) is True:
+        if answers.is_verified(decision.verify, args, now=now, result=last) is True:
             return self._said(tool.name, Verdict.OK, "its compensation verifies")
         return self._said(tool.name, Verdict.LIES, "after its compensation `verify` does not hold")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from turnback.core import drift
-from turnback.core.contracts import choose, states
+from turnback.core.contracts import answers, choose, states
 from turnback.core.contracts.choose import Before, Decision
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
@@ -96,7 +96,7 @@ def succeeded(
     touches = _touches(contract, before, after, taken)
     if after.unreadable and class_ is EffectClass.REVERSIBLE:
         class_ = EffectClass.COMPENSABLE  # what it wrote cannot be known, nor checked later
-    unchanged = choose.is_unchanged(contract, effect.args, before, result) or (
+    unchanged = answers.is_unchanged(contract, effect.args, before, result) or (
         class_ is EffectClass.REVERSIBLE
         and not decision.tells
         and bool(touches)
@@ -114,10 +114,10 @@ def succeeded(
         cancel=None if cancel is None else (cancel,),
     )
     if decision.cancel is not None and cancel is not None:
-        until = choose.moment(decision.cancel.until, effect.args, result, sent=effect.at)
+        until = answers.moment(decision.cancel.until, effect.args, result, sent=effect.at)
         ended = replace(ended, cancel_until=until)
     if decision.settles is not None:
-        at = choose.moment(decision.settles.at, effect.args, result, sent=effect.at)
+        at = answers.moment(decision.settles.at, effect.args, result, sent=effect.at)
         ended = replace(ended, settles_at=at)
     return Ended(ended, _entries(ended, known))
 
@@ -141,7 +141,7 @@ def failed(
     touches = _touches(contract, before, after, taken)
     readable = bool(touches) and not before.unreadable and not after.unreadable
     changed = any(not _is_as_before(t) for t in touches if t.before is not None)
-    refused = choose.is_refused(contract, effect.args, before, result)
+    refused = answers.is_refused(contract, effect.args, before, result)
     if changed and not after.unreadable:
         state = CallState.FAILED_DIRTY
     elif replied and (readable or refused):

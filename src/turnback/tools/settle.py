@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from turnback.core.contracts import choose, secrets, states
-from turnback.core.contracts.choose import Applied, Before, NotApplied
+from turnback.core.contracts import answers, choose, secrets, states
+from turnback.core.contracts.answers import Applied, NotApplied
+from turnback.core.contracts.choose import Before
 from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import Contract
 from turnback.core.effects import CallState, Effect, Json, LeafPath, Touch
@@ -194,7 +195,7 @@ async def _found_out(
         if reply is not None and not reply.is_error:
             answer = states.body(reply.text, reply.structured)
             since = (now_ms() - effect.at) / 1000
-            match choose.found(contract, effect.args, logged.key, answer, since=since):
+            match answers.found(contract, effect.args, logged.key, answer, since=since):
                 case NotApplied() if _is_over(by, effect):
                     return Ended(ending.not_applied(effect)), CallOutcome.REPLIED, n
                 case Applied(result):
@@ -206,7 +207,7 @@ async def _found_out(
         reply, n = await _again(by, connection, contract, logged, place, Purpose.REPLAY)
         if reply is not None:
             answer = states.body(reply.text, reply.structured)
-            if choose.is_error(contract, effect.args, is_error=reply.is_error, answer=answer):
+            if answers.is_error(contract, effect.args, is_error=reply.is_error, answer=answer):
                 seen = await after()
                 failed = ending.failed(
                     effect, contract, before, seen, answer, known=known, replied=True
@@ -243,7 +244,7 @@ async def _again(
     tool, args, key = effect.tool, effect.args, logged.key
     if purpose is Purpose.FIND:
         try:
-            call = choose.find_call(contract, effect.args, logged.key)
+            call = answers.find_call(contract, effect.args, logged.key)
         except Unresolved:
             return None, 0
         assert call is not None

@@ -16,7 +16,7 @@ from typing import Protocol, assert_never
 import structlog
 
 from turnback.core import drift
-from turnback.core.contracts import choose, secrets, states
+from turnback.core.contracts import answers, choose, secrets, states
 from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
@@ -308,7 +308,7 @@ class _Carrying:
             return None
         first = next((seen for _, seen in before.observed), None)
         now = first.answer if isinstance(first, Observation) else None
-        return choose.is_verified(
+        return answers.is_verified(
             condition, effect.args, now=now, result=self.results.get(effect.id)
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from turnback.core.contracts import choose, secrets
+from turnback.core.contracts import answers, choose, secrets
 from turnback.core.contracts.model import Contract
 from turnback.core.effects import Call, Json
 from turnback.core.errors import Lost, NotSent
@@ -54,8 +54,8 @@ async def send(
 def _answered(reply: Reply, contract: Contract, call: Call) -> Sent:
     result = reply.document
     detail = "" if secrets.has_secrets(contract) else reply.text
-    confirmed = None if call.confirmed is None else choose.is_confirmed(call, result)
-    if not choose.is_error(contract, call.args, is_error=reply.is_error, answer=result):
+    confirmed = None if call.confirmed is None else answers.is_confirmed(call, result)
+    if not answers.is_error(contract, call.args, is_error=reply.is_error, answer=result):
         return Sent(Answer.OK, "", result, confirmed)
     answer = Answer.TRANSIENT if TRANSIENT.search(reply.text) else Answer.REFUSED
     return Sent(answer, detail, result, confirmed)

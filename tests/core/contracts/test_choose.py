@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from overlays import contract, observed
 
-from turnback.core.contracts import choose
+from turnback.core.contracts import answers, choose
 from turnback.core.contracts.model import READ_ONLY, UNDECLARED, Contract, parse
 from turnback.core.effects import Call, EffectClass, ResourceKey, worst
 from turnback.core.errors import Unresolved
@@ -49,9 +49,9 @@ def test_a_call_is_left_out_where_there_is_nothing_for_it() -> None:
 def test_a_success_that_changed_nothing_is_seen() -> None:
     of, args = contract("graph", "create_entities"), {"entities": [ANN]}
     before = observed(of, args, GRAPH)
-    assert choose.is_unchanged(of, args, before, {"entities": []})
-    assert not choose.is_unchanged(of, args, before, {"entities": [ANN]})
-    assert not choose.is_unchanged(UNDECLARED, args, choose.Before(), {})
+    assert answers.is_unchanged(of, args, before, {"entities": []})
+    assert not answers.is_unchanged(of, args, before, {"entities": [ANN]})
+    assert not answers.is_unchanged(UNDECLARED, args, choose.Before(), {})
 
 
 def test_one_call_for_each_that_the_result_names() -> None:
@@ -299,10 +299,10 @@ def test_the_vendors_window_to_cancel() -> None:
     call = choose.cancel_call(got, of, ARGS, result)
     assert call is not None
     assert (call.tool, call.args) == ("unsend", {"id": 5})
-    assert choose.is_confirmed(call, {"state": "recalled"})
-    assert not choose.is_confirmed(call, {"state": "too late"})
-    assert not choose.is_confirmed(call, {})
-    assert not choose.is_confirmed(Call("unsend", {}), {"state": "recalled"})
+    assert answers.is_confirmed(call, {"state": "recalled"})
+    assert not answers.is_confirmed(call, {"state": "too late"})
+    assert not answers.is_confirmed(call, {})
+    assert not answers.is_confirmed(Call("unsend", {}), {"state": "recalled"})
     assert choose.cancel_call(decided(note()), note(), ARGS, result) is None
 
 
@@ -322,7 +322,7 @@ def test_the_vendors_window_to_cancel() -> None:
     ],
 )
 def test_a_moment_is_seconds_after_or_as_the_result_says(at: Any, said: Any, when: Any) -> None:
-    assert choose.moment(at, {}, {"t": said}, sent=1_000) == when
+    assert answers.moment(at, {}, {"t": said}, sent=1_000) == when
 
 
 def test_the_vendor_is_made_to_compare() -> None:
@@ -339,11 +339,11 @@ def test_the_vendor_is_made_to_compare() -> None:
 @pytest.mark.undo(9)
 def test_an_error_in_the_body_of_a_success_is_a_failure() -> None:
     of = note(error_if={"differ": [{"$1": "$.result.status"}, "ok"]})
-    assert choose.is_error(UNDECLARED, {}, is_error=True, answer={})
-    assert choose.is_error(UNDECLARED, {}, is_error=False, answer={"error": "denied"})
-    assert not choose.is_error(UNDECLARED, {}, is_error=False, answer={"error": None})
-    assert choose.is_error(of, ARGS, is_error=False, answer={"status": "failed"})
-    assert not choose.is_error(of, ARGS, is_error=False, answer={"status": "ok"})
+    assert answers.is_error(UNDECLARED, {}, is_error=True, answer={})
+    assert answers.is_error(UNDECLARED, {}, is_error=False, answer={"error": "denied"})
+    assert not answers.is_error(UNDECLARED, {}, is_error=False, answer={"error": None})
+    assert answers.is_error(of, ARGS, is_error=False, answer={"status": "failed"})
+    assert not answers.is_error(of, ARGS, is_error=False, answer={"status": "ok"})
 
 
 def test_a_compensation_is_verified_by_its_contract() -> None:
@@ -356,8 +356,8 @@ def test_a_compensation_is_verified_by_its_contract() -> None:
     )
     verify = decided(of).verify
     assert verify is not None
-    assert choose.is_verified(verify, ARGS, now={"tag": "refunded"}, result={"id": 1}) is True
-    assert choose.is_verified(verify, ARGS, now={"tag": "open"}, result={"id": 1}) is False
+    assert answers.is_verified(verify, ARGS, now={"tag": "refunded"}, result={"id": 1}) is True
+    assert answers.is_verified(verify, ARGS, now={"tag": "open"}, result={"id": 1}) is False
 
 
 def test_a_doubt_is_settled_by_what_is_found() -> None:
@@ -370,19 +370,19 @@ def test_a_doubt_is_settled_by_what_is_found() -> None:
             "after": 60,
         }
     )
-    assert choose.find_call(of, ARGS, "k1") == Call("list_notes", {"client": "k1"})
-    assert choose.find_call(note(), ARGS, "k1") is None
+    assert answers.find_call(of, ARGS, "k1") == Call("list_notes", {"client": "k1"})
+    assert answers.find_call(note(), ARGS, "k1") is None
 
-    def found(*notes: Any, since: float = 100) -> choose.Found:
-        return choose.found(of, ARGS, "k1", {"notes": list(notes)}, since=since)
+    def found(*notes: Any, since: float = 100) -> answers.Found:
+        return answers.found(of, ARGS, "k1", {"notes": list(notes)}, since=since)
 
     mine = {"id": 4, "client": "k1"}
-    assert found(mine, {"id": 5, "client": "k2"}) == choose.Applied({"id": 4})
-    assert found() == choose.NotApplied()
-    assert isinstance(found(since=10), choose.StillInDoubt)
-    assert isinstance(found(mine, mine), choose.StillInDoubt)
-    assert isinstance(found({"client": "k1"}), choose.StillInDoubt)
-    assert isinstance(choose.found(note(), ARGS, "k1", {}, since=100), choose.StillInDoubt)
+    assert found(mine, {"id": 5, "client": "k2"}) == answers.Applied({"id": 4})
+    assert found() == answers.NotApplied()
+    assert isinstance(found(since=10), answers.StillInDoubt)
+    assert isinstance(found(mine, mine), answers.StillInDoubt)
+    assert isinstance(found({"client": "k1"}), answers.StillInDoubt)
+    assert isinstance(answers.found(note(), ARGS, "k1", {}, since=100), answers.StillInDoubt)
 
 
 def test_the_inverse_is_written_down_with_the_intent() -> None:

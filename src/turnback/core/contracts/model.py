@@ -1,7 +1,7 @@
 """The one declarative model of a contract, whichever front it came through (undo.md 1).
 
 What each part means is said here, what contradicts itself in `checks.py`, how it is carried out in
-`states.py` and `choose.py`. A contract says of one tool all that is known of it; the resources of
+`states.py`, `choose.py` and `answers.py`. A contract says of one tool all that is known of it; the resources of
 its server stand in it too, so that it can be read, hashed and stored by itself.
 """
 
