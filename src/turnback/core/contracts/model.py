@@ -1,8 +1,8 @@
 """The one declarative model of a contract, whichever front it came through (undo.md 1).
 
 What each part means is said here, what contradicts itself in `checks.py`, how it is carried out in
-`states.py`, `choose.py` and `answers.py`. A contract says of one tool all that is known of it; the resources of
-its server stand in it too, so that it can be read, hashed and stored by itself.
+`states.py`, `choose.py` and `answers.py`. A contract says of one tool all that is known of it; the
+resources of its server stand in it too, so that it can be read, hashed and stored by itself.
 """
 
 from __future__ import annotations
