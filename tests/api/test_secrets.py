@@ -209,3 +209,19 @@ async def test_a_call_with_a_secret_that_waits_is_made_as_it_was_asked_for(
         [effect] = (await w.server.http.get(f"/sessions/{session}/effects")).json()["effects"]
         assert effect["class"] == ("reversible" if secret_key else "irreversible")
         assert holding(await dumped(fresh_database), *MARKS) == []
+
+
+async def test_a_call_whose_secret_cannot_be_kept_is_not_held_back(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    never = {"tool_modules": ("outside_tools",), "approval": "never"}
+    async with place(fresh_database, tmp_path, provider, **never) as w:
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            args = {"to": str(tmp_path / "mailbox"), "pin": GIVEN}
+            await w.turn(client, call("python__send_later", args, id="h1"))
+        assert w.calls("send_later") == 1
+        assert holding(await dumped(fresh_database), *MARKS) == []
+        [effect] = (await w.server.http.get(f"/sessions/{session}/effects")).json()["effects"]
+        assert (effect["class"], effect["state"]) == ("irreversible", "done")
