@@ -74,6 +74,13 @@ class Acting:
         steps = answer.json()["steps"]
         return [str(one["output"]) for step in steps for one in step.get("toolResults") or ()]
 
+    async def is_listed(self) -> bool:
+        """Whether the connection's tools are there; each has a contract that counts."""
+        answer = await self.server.http.get(f"/sessions/{self.session}/tools")
+        tools = [t for t in answer.json()["tools"] if t["tool"].startswith(f"{self.connection}.")]
+        assert not [tool for tool in tools if tool.get("why")]
+        return bool(tools)
+
     async def effects(self) -> list[dict[str, Any]]:
         answer = await self.server.http.get(f"/sessions/{self.session}/effects?limit=200")
         assert answer.status_code == 200, answer.text
@@ -213,30 +220,38 @@ def unclaimed(differ: Iterable[str], claims: set[str]) -> set[str]:
 
 
 @asynccontextmanager
+async def grounds(
+    url: str, folder: Path, provider: ScriptedProvider, *names: str, **settings: Any
+) -> AsyncIterator[dict[str, Ground]]:
+    """Vendors in processes of their own, by their overlays in the administrator's folder."""
+    contracts = folder / "contracts"
+    contracts.mkdir()
+    servers: dict[str, Any] = {}
+    found: dict[str, tuple[Kept, Any]] = {}
+    for name in names:
+        connection, module, world = name.partition(":")[0], vendor(name), folder / name
+        world.mkdir()
+        (contracts / f"{connection}.yaml").write_text(module.OVERLAY)
+        found[name] = Kept(connection, world), module
+        found[name][0].begin(module.start())
+        args = ["-I", str(HOST), name, str(world)]
+        servers[connection] = {"command": sys.executable, "args": args}
+    given = {"mcp_servers": servers, "contracts_dir": contracts}
+    async with serving(url, **provider.settings, **SETTINGS | given | settings) as server:
+        made = {
+            name: Ground(kept.name, provider, server, kept=kept, module=module)
+            for name, (kept, module) in found.items()
+        }
+        for one in made.values():
+            await one.begin()
+            await eventually(one.is_listed)
+        yield made
+
+
+@asynccontextmanager
 async def ground(
     url: str, folder: Path, provider: ScriptedProvider, name: str, **settings: Any
 ) -> AsyncIterator[Ground]:
-    """A vendor of its own process, by its overlay in the administrator's folder."""
-    module = vendor(name)
-    connection = name.partition(":")[0]
-    world, contracts = folder / "world", folder / "contracts"
-    world.mkdir()
-    contracts.mkdir()
-    (contracts / f"{connection}.yaml").write_text(module.OVERLAY)
-    kept = Kept(connection, world)
-    kept.begin(module.start())
-    servers = {connection: {"command": sys.executable, "args": ["-I", str(HOST), name, str(world)]}}
-    given = {"mcp_servers": servers, "contracts_dir": contracts}
-    async with serving(url, **provider.settings, **SETTINGS | given | settings) as server:
-        found = Ground(connection, provider, server, kept=kept, module=module)
-        await found.begin()
-
-        async def listed() -> bool:
-            answer = await server.http.get(f"/sessions/{found.session}/tools")
-            tools = [one for one in answer.json()["tools"] if one["tool"].startswith(connection)]
-            for tool in tools:
-                assert not tool.get("why"), tool
-            return bool(tools)
-
-        await eventually(listed)
-        yield found
+    """One of them."""
+    async with grounds(url, folder, provider, name, **settings) as found:
+        yield found[name]

@@ -21,7 +21,7 @@ FINAL: dict[str, tuple[str, ...]] = {
     "flags": (),
     "bucket": ("remove_folder",),
     "booking": ("release_hold", "book", "cancel_booking", "charge", "refund"),
-    "wiki": (),
+    "wiki": ("delete_talk",),
 }
 """The tools whose calls no contract could take back wholly."""
 

@@ -21,7 +21,18 @@ from typing import NamedTuple
 
 from turnback.core.contracts.equality import canonical, same
 from turnback.core.contracts.states import Observation, Unreadable
-from turnback.core.effects import Effect, Json, LeafPath, Leaves, ResourceKey, lies_under
+from turnback.core.effects import (
+    CallState,
+    Effect,
+    Json,
+    LeafPath,
+    Leaves,
+    ResourceKey,
+    lies_under,
+)
+
+DOUBTFUL = frozenset({CallState.INTENT, CallState.IN_DOUBT})
+"""The states of a call of which nobody knows whether it took effect."""
 
 
 class Cell(NamedTuple):
@@ -262,7 +273,8 @@ def basis(
     `with_` are later effects whose writes the inverse takes back too: what it covers, and what it
     made the place for. `ledger` has the entries of each resource, in order. Marked is a leaf that
     was not as our writes had left it when one of `with_` began, and one that a stranger is known to
-    have written since the effect: that it has our value again does not make it ours.
+    have written since the effect: that it has our value again does not make it ours. Of a call in
+    doubt nobody knows what it wrote.
     """
     expected: dict[Cell, Json] = {}
     goal: dict[Cell, Json] = {}
@@ -274,7 +286,7 @@ def basis(
     for writing in (effect, *sorted(with_, key=lambda later: later.number)):
         for touch in writing.touches:
             resource = touch.resource
-            if touch.before is None:
+            if touch.before is None or writing.state in DOUBTFUL:
                 unread.append(resource)
                 continue
             before = cells(resource, touch.before)

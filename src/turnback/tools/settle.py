@@ -1,9 +1,10 @@
 """Settling doubts: a call was sent, or may have been, and nobody knows what it did (undo.md 2).
 
 At recovery, at plan time, and before the same call is made again. In this order: the look-up that
-its contract declares; the same call once more, where its key is honoured still; its things read
-again, as they were before it meaning that it did not take effect once no call can be under way. A
-change that its arguments do not account for may be a stranger's, and leaves the doubt as it is.
+its contract declares; its things read again, as they were before it meaning that it did not take
+effect once no call can be under way; the same call once more, where its key is honoured still. Of
+one that makes something, which only its answer names, the answer is asked for first. A change that
+its arguments do not account for may be a stranger's, and leaves the doubt as it is.
 """
 
 from __future__ import annotations
@@ -190,6 +191,16 @@ async def _found_out(
             can_seal=by.effects.can_seal,
         )
 
+    async def look() -> Ended | None:
+        """What its things say of it, read again; None where they do not."""
+        if not before.observed or before.unreadable or not _is_over(by, effect):
+            return None
+        seen = await after()
+        looked = ending.failed(effect, contract, before, seen, None, known=known, replied=True)
+        clean = looked.effect.state is CallState.FAILED_CLEAN
+        dirty = looked.effect.state is CallState.FAILED_DIRTY
+        return looked if clean or (dirty and _accounted_for(looked.effect)) else None
+
     if contract.find is not None:
         reply, n = await _again(by, connection, contract, logged, place, Purpose.FIND)
         if reply is not None and not reply.is_error:
@@ -202,6 +213,8 @@ async def _found_out(
                     return await done(result), CallOutcome.REPLIED, n
                 case _:
                     pass
+    if not contract.makes and (looked := await look()) is not None:
+        return looked, CallOutcome.LOST, 0
     honoured = logged.key_until is not None and logged.key_until > datetime.now(UTC)
     if replays and honoured and contract.key is not None:
         reply, n = await _again(by, connection, contract, logged, place, Purpose.REPLAY)
@@ -214,17 +227,9 @@ async def _found_out(
                 )
                 return failed, CallOutcome.FAILED, n
             return await done(answer), CallOutcome.REPLIED, n
-    if not before.observed or before.unreadable or not _is_over(by, effect):
-        return None, None, 0
-    seen = await after()
-    looked = ending.failed(effect, contract, before, seen, None, known=known, replied=True)
-    match looked.effect.state:
-        case CallState.FAILED_CLEAN:
-            return looked, CallOutcome.LOST, 0
-        case CallState.FAILED_DIRTY if _accounted_for(looked.effect):
-            return looked, CallOutcome.LOST, 0
-        case _:
-            return None, None, 0
+    if contract.makes and (looked := await look()) is not None:
+        return looked, CallOutcome.LOST, 0
+    return None, None, 0
 
 
 def _is_over(by: Settling, effect: Effect) -> bool:

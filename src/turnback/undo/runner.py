@@ -210,8 +210,8 @@ class _Carrying:
             match action:
                 case Read() | Send():
                     await self._waiting(action)
-                case Settle(effect_id):
-                    await self._settle(effect_id)
+                case Settle():
+                    await self._settle(action)
                 case TakeBackHeld(effect_id):
                     await self._take_back(effect_id)
                 case Wait(until):
@@ -314,7 +314,7 @@ class _Carrying:
 
     # -- doubts
 
-    async def _found_out(self, effect_id: str) -> Effect:
+    async def _found_out(self, effect_id: str, *, replays: bool) -> Effect:
         hit("undo.reconciling")
         logged = self.logged[effect_id]
         effect = logged.effect
@@ -331,11 +331,13 @@ class _Carrying:
             step_id=effect.step_id,
             fence=None,
         )
-        return await settle(self.by.settling, connection, contract, logged, place, tells=False)
+        by = self.by.settling
+        return await settle(by, connection, contract, logged, place, replays=replays, tells=False)
 
-    async def _settle(self, effect_id: str) -> None:
+    async def _settle(self, action: Settle) -> None:
         await self.let_go()
-        self.run.feed(Settled(await self._found_out(effect_id)), now_ms())
+        found = await self._found_out(action.effect_id, replays=action.replays)
+        self.run.feed(Settled(found), now_ms())
         hit("undo.settled")
         await self._commit()
 

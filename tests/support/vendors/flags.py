@@ -96,6 +96,10 @@ def patch_flag(w: World, key: str, patch: World) -> Any:
     return _changed(w, it)
 
 
+def switch_off(w: World, keys: list[str]) -> Any:
+    return {"etags": [patch_flag(w, key, {"on": False}) for key in keys]}
+
+
 def toggle_flag(w: World, key: str) -> Any:
     it = _flag(w, key)
     return patch_flag(w, key, {"on": not it["doc"]["on"]})
@@ -123,7 +127,8 @@ def delete_flag(w: World, key: str) -> Any:
 TOOLS = {
     f.__name__: f
     for f in (
-        get_flag, put_flag, patch_flag, toggle_flag, archive_flag, unarchive_flag, delete_flag,
+        get_flag, put_flag, patch_flag, switch_off, toggle_flag, archive_flag, unarchive_flag,
+        delete_flag,
     )
 }  # fmt: skip
 
@@ -146,6 +151,7 @@ def acts(w: World, random: Random, mark: str) -> list[tuple[str, dict[str, Any]]
         ("patch_flag", {"key": key, "patch": {"note": mark}}),
         ("patch_flag", {"key": key, "patch": {"rules": [], "tags": None, "percent": mark}}),
         ("toggle_flag", {"key": key}),
+        ("switch_off", {"keys": random.sample(sorted(w["flags"]), min(2, len(w["flags"])))}),
         ("archive_flag", {"key": key}),
         ("unarchive_flag", {"key": key}),
         ("delete_flag", {"key": key}),

@@ -134,7 +134,11 @@ class Host:
             happens = due(doc, name, is_read)
             for one in happens:
                 for what, with_ in one.get("strangers", ()):
-                    if is_read or beside(self.module, doc, (what, with_), (name, args)):
+                    if (
+                        one.get("race")
+                        or is_read
+                        or beside(self.module, doc, (what, with_), (name, args))
+                    ):
                         attempt(self.module, doc, "stranger", what, with_)
             faults = [one["fault"] for one in happens if "fault" in one]
             fault = faults[0] if faults else None

@@ -13,7 +13,7 @@ from vendors.host import ToolError
 
 World = dict[str, Any]
 
-READS = {"read_page", "list_pages", "read_crontab", "read_protection"}
+READS = {"read_talk", "read_page", "list_pages", "read_crontab", "read_protection"}
 
 OVERLAY = Path(__file__).with_suffix(".yaml").read_text()
 
@@ -27,6 +27,7 @@ def start() -> World:
         },
         "revisions": {"Home": {"1": "Welcome"}, "Team": {"2": "Us"}},
         "deleted": {},
+        "talks": {},
         "protection": {},
         "crontab": "0 1 * * * backup\n5 2 * * 1 report\n",
     }
@@ -34,6 +35,7 @@ def start() -> World:
 
 def leaves(w: World) -> dict[str, Any]:
     found: dict[str, Any] = {"crontab||lines": w["crontab"]}
+    found |= {f"talk|{n}|text": text for n, text in w["talks"].items()}
     for title, it in w["pages"].items():
         found[f"page|{title}|text"] = it["text"]
         if "redirect" in it:
@@ -123,6 +125,27 @@ def move_page(w: World, to: str, **more: str) -> Any:
     return f"Moved to {to}."
 
 
+def open_talk(w: World, title: str, text: str) -> Any:
+    if title not in w["pages"]:
+        return f"Sorry, there is no page {title}."
+    w["n"] += 1
+    w["talks"][str(w["n"])] = f"{title}: {text}"
+    return f"Opened talk #{w['n']} on {title}. Others may write to talk #{w['n']} now."
+
+
+def read_talk(w: World, n: int) -> Any:
+    if not isinstance(n, int):
+        return "Sorry, a talk has a number."
+    return w["talks"].get(str(n), "There is no such talk.")
+
+
+def delete_talk(w: World, n: int) -> Any:
+    if not isinstance(n, int) or str(n) not in w["talks"]:
+        return "Sorry, there is no such talk."
+    del w["talks"][str(n)]
+    return f"Deleted talk #{n}."
+
+
 def protect(w: World, title: str, level: str) -> Any:
     w["protection"][title] = level
     return "ok"
@@ -152,7 +175,8 @@ def drop_cron(w: World, n: int) -> Any:
 TOOLS = {
     f.__name__: f
     for f in (
-        read_page, read_protection, read_crontab, list_pages, edit_page, append_page, rollback,
+        open_talk, read_talk, delete_talk, read_page, read_protection, read_crontab, list_pages,
+        edit_page, append_page, rollback,
         delete_page, undelete_page, move_page, protect, write_crontab, add_cron, drop_cron,
     )
 }  # fmt: skip
@@ -175,6 +199,8 @@ def acts(w: World, random: Random, mark: str) -> list[tuple[str, dict[str, Any]]
         ("write_crontab", {"text": f"0 1 * * * {mark}\n"}),
         ("add_cron", {"line": f"1 1 * * * {mark}"}),
         ("drop_cron", {"n": random.choice([1, 2, 9])}),
+        ("open_talk", {"title": title, "text": mark}),
+        *[("delete_talk", {"n": int(n)}) for n in w["talks"] if random.random() < 0.3],
     ]
 
 

@@ -21,9 +21,13 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """Find out, by look-up or read-back, whether a forward call in doubt took effect."""
+    """Find out, by look-up or read-back, whether a forward call in doubt took effect.
+
+    Where neither tells, it may be made once more by its key if it `replays`.
+    """
 
     effect_id: str
+    replays: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from turnback.core import drift
 from turnback.core.contracts.states import Unreadable
 from turnback.core.effects import (
     CallState,
+    EffectClass,
     ResourceKey,
     Standing,
     Verb,
@@ -240,10 +241,14 @@ class Run(RunRows):
         return self._read(row, Why.CHECK, resources, now)
 
     def _settle(self, row: CompensationRow) -> Action | None:
-        if not self.reserve(reads=1):
+        """Nothing is done by an undo that may never have been, but what it can take back wholly."""
+        effect = self.effects[row.effect_id]
+        harmless = effect.class_ is EffectClass.REVERSIBLE and not effect.tells
+        replays = harmless and self.affords(calls=1, reads=1)
+        if not self.reserve(calls=int(replays), reads=1):
             ends.end(self, row, CompensationState.NOT_STARTED, Reason.BUDGET)
             return None
-        return Settle(row.effect_id)
+        return Settle(row.effect_id, replays)
 
     def _cover_counts(self, row: CompensationRow) -> bool:
         """Whether what covers this one has been taken back, so that it may be back as well."""
