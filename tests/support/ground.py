@@ -27,6 +27,7 @@ SETTINGS: dict[str, Any] = {
     "undo_backoff_max": 0.05,
     "tool_timeout": 3.0,
     "tool_restart_delay": 0.05,
+    "tool_restart_delay_max": 0.1,
     "tool_end_timeout": 0.5,
     "tool_stop_grace": 0.2,
 }
@@ -66,13 +67,6 @@ class Acting:
             call(f"{self.connection}__{name}", dict(args), id=f"c{next(_ids)}", index=n)
             for n, (name, args) in enumerate(calls)
         ]
-
-    async def told(self) -> list[str]:
-        """What the agent was told of its calls, of all turns in order."""
-        answer = await self.server.http.get(f"/sessions/{self.session}/steps?all=true")
-        assert answer.status_code == 200, answer.text
-        steps = answer.json()["steps"]
-        return [str(one["output"]) for step in steps for one in step.get("toolResults") or ()]
 
     async def is_listed(self) -> bool:
         """Whether the connection's tools are there; each has a contract that counts."""
@@ -132,6 +126,12 @@ class Ground(Acting):
         self.kept.begin(self.module.start())
         self.began = self.leaves()
         await self.anew()
+
+    async def is_back(self) -> bool:
+        """Whether the server answers again, after it has died."""
+        before = len(self.kept.read()["calls"])
+        await self.turn((sorted(self.module.READS)[0], {}))
+        return len(self.kept.read()["calls"]) > before
 
     def phase(self, name: str) -> None:
         with self.kept.open() as doc:

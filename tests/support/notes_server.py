@@ -112,6 +112,11 @@ def main() -> None:
                 result = {"tools": [{"name": name, "inputSchema": schema} for name in TOOLS]}
             case "tools/call":
                 result = call(request["params"]["name"], request["params"].get("arguments") or {})
+            case _ if "id" in request:
+                error = {"code": -32601, "message": "unknown"}
+                print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
+                sys.stdout.flush()
+                continue
             case _:
                 continue
         print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}), flush=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from ground import Ground, claimed, grounds, unclaimed
+from processes import eventually
 from scripted_provider import scripted_provider
 
 
@@ -119,6 +120,7 @@ async def test_a_call_in_whose_middle_the_server_died_is_made_again_by_its_key_a
     await g.turn(("create_ticket", {"title": "ours"}))
     [effect] = await g.effects()
     assert effect["standing"] == "in_doubt"
+    await eventually(g.is_back)
     found = await g.undo()
     assert found is not None
     assert found["outcome"] == "fully_reverted"
@@ -146,6 +148,7 @@ async def test_an_undo_does_not_make_a_payment_that_may_never_have_been_made(
 async def test_a_payment_in_doubt_is_made_by_its_key_when_it_is_asked_for_again(g: Ground) -> None:
     g.script({"count": "writes", "at": 1, "fault": "dies_after"})
     await g.turn(("charge", {"amount": 5, "of": "ours"}))
+    await eventually(g.is_back)
     await g.turn(("charge", {"amount": 5, "of": "ours"}))
     assert len(g.world["payments"]) == 1
     assert [one["state"] for one in await g.effects()] == ["done"]

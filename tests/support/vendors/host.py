@@ -193,6 +193,11 @@ class Host:
                     result = self.call(
                         given["name"], given.get("arguments") or {}, given.get("_meta") or {}
                     )
+                case _ if "id" in request:
+                    error = {"code": -32601, "message": "unknown"}
+                    print(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}))
+                    sys.stdout.flush()
+                    continue
                 case _:
                     continue
             if result is not None:
