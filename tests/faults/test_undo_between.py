@@ -119,7 +119,9 @@ async def test_what_was_known_of_the_tools_when_a_call_was_made_holds_for_its_un
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("failpoint", ["undo.intended", "undo.applied"])
+@pytest.mark.parametrize(
+    "failpoint", ["undo.intended", pytest.param("undo.applied", marks=pytest.mark.soak)]
+)
 async def test_a_refund_that_may_have_been_made_is_asked_for_again_under_its_key(
     fresh_database: str,
     tmp_path: Path,

@@ -33,7 +33,7 @@ REACHED = {
 }
 """How often an undisturbed undo of the story comes by each failpoint."""
 
-QUICK = frozenset({"undo.applied@3", "undo.reconciling@1", "undo.intended@6"})
+QUICK = frozenset({"undo.applied@3", "undo.reconciling@1"})
 
 
 def points(more: int = 0) -> list[object]:
