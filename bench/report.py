@@ -40,15 +40,22 @@ def table(measured: Mapping[str, Iterable[Row]]) -> str:
 
 
 def write(measured: Mapping[str, Iterable[Row]]) -> None:
-    """The results as a file, to be committed as run."""
-    RESULTS.write_bytes(
-        orjson.dumps(results(measured), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    )
+    """Them in the results, to be committed as run, beside the gates of undo as they are."""
+    _store(rows=_rows(measured))
 
 
-def results(measured: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
+def _store(**parts: Any) -> None:
+    """Put parts of the results in place of what was there; the others stay."""
+    found = {"rows": [], "undo": {"gates": []}}
+    if RESULTS.exists():
+        found |= orjson.loads(RESULTS.read_bytes())
+    written = orjson.dumps(found | parts, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    RESULTS.write_bytes(written)
+
+
+def _rows(measured: Mapping[str, Iterable[Row]]) -> list[dict[str, Any]]:
     """The rows as `results.json` has them."""
-    rows = [
+    return [
         {
             "name": row.name,
             "figure": _rounded(row.figure),
@@ -61,7 +68,6 @@ def results(measured: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
         for rows in measured.values()
         for row in rows
     ]
-    return {"rows": rows, "undo": {"gates": orjson.loads(RESULTS.read_bytes())["undo"]["gates"]}}
 
 
 def gates_table(gates: Iterable[Any]) -> str:
@@ -79,8 +85,7 @@ def gates_table(gates: Iterable[Any]) -> str:
 
 def write_gates(gates: Iterable[Any]) -> None:
     """Them in the results, beside the rows as they are."""
-    found = orjson.loads(RESULTS.read_bytes())
-    found["undo"]["gates"] = [
+    written = [
         {
             "name": gate.name,
             "figure": _rounded(gate.figure),
@@ -90,7 +95,7 @@ def write_gates(gates: Iterable[Any]) -> None:
         }
         for gate in gates
     ]
-    RESULTS.write_bytes(orjson.dumps(found, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    _store(undo={"gates": written})
 
 
 def _met(met: bool) -> str:

@@ -18,7 +18,7 @@ from turnback.app import opened
 from turnback.core.principal import LOCAL
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
-from turnback.sessions.actor import Actor, Run, Starter
+from turnback.sessions.actor import Actor, Run, Starter, UndoStarter
 from turnback.sessions.commands import Asked, Prompt
 from turnback.sessions.plans import now_ms
 from turnback.settings import Settings
@@ -135,14 +135,17 @@ class Store:
         )
 
     @asynccontextmanager
-    async def actor(self, key: SessionKey, start: Starter) -> AsyncIterator[Actor]:
-        """The live session; `start` carries its runs."""
+    async def actor(
+        self, key: SessionKey, start: Starter, undo: UndoStarter | None = None
+    ) -> AsyncIterator[Actor]:
+        """The live session; `start` carries its runs, `undo` those of its undos."""
         actor = await Actor.open(
             dao=self.dao,
             project_id=LOCAL.project_id,
             settings=self.settings,
             session_id=key.id,
             start=start,
+            undo=undo,
         )
         try:
             yield actor

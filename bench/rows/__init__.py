@@ -21,6 +21,7 @@ from bench.rows import (
     size,
     start,
     step,
+    undo,
 )
 
 ROWS: dict[str, ModuleType] = {
@@ -36,6 +37,7 @@ ROWS: dict[str, ModuleType] = {
     "crowd": crowd,
     "loop": loop,
     "outside": outside,
+    "undo": undo,
     "start": start,
     "load": load,
     "reverts": reverts,

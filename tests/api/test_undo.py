@@ -82,6 +82,31 @@ async def test_two_clicks_at_once_are_one_run_and_one_after_the_end_makes_no_cal
             assert (w.calls("set_phone"), w.calls("get_contact")) == arrived
 
 
+async def test_what_has_been_put_back_is_told_while_a_look_at_the_next_takes_long(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with place(fresh_database, tmp_path, provider) as w:
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
+            plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
+            slow = tmp_path / "ann.slow"
+            slow.touch()
+            undo_id = (await w.start(session, plan_id)).json()["undo_id"]
+            await eventually(
+                lambda: any(
+                    [item["state"] for item in frame["items"]] == ["reverted", "checking"]
+                    or [item["state"] for item in frame["items"]] == ["reverted", "pending"]
+                    for frame in undo_frames(client, "run")
+                )
+            )
+            assert w.phone() == "2"
+            slow.unlink()
+            report = await w.report(session, undo_id)
+            assert (report["outcome"], w.phone()) == ("fully_reverted", "1")
+
+
 @pytest.mark.undo(25)
 async def test_nothing_is_undone_while_a_call_is_in_flight_but_after_a_stop_and_a_plan(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider

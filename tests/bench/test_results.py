@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
 import pytest
 
 from bench import report
+from bench.measure import told
 from bench.rows import ROWS
 
 RESULTS: dict[str, Any] = orjson.loads(report.RESULTS.read_bytes())
@@ -116,3 +119,21 @@ def test_the_document_says_what_every_row_measures() -> None:
     text = " ".join(report.DOCUMENT.read_text().split())
     for name, row in ROWS.items():
         assert row.WHAT in text, name
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["over the last", "for the first time"])
+def test_rows_and_gates_are_written_beside_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    file = tmp_path / "results.json"
+    monkeypatch.setattr(report, "RESULTS", file)
+    if there:
+        file.write_bytes(orjson.dumps(RESULTS))
+    gates = [{"name": "asked for", "figure": 1.0, "of": 2, "target": "≥ 1", "met": True}]
+    report.write_gates([SimpleNamespace(**gates[0])])
+    found = orjson.loads(file.read_bytes())
+    assert found == {"rows": RESULTS["rows"] if there else [], "undo": {"gates": gates}}
+    report.write({"row": [told("measured", 3.0, unit="ms")]})
+    found = orjson.loads(file.read_bytes())
+    assert [row["name"] for row in found["rows"]] == ["measured"]
+    assert found["undo"] == {"gates": gates}

@@ -309,3 +309,17 @@ async def test_a_dead_processs_locks_are_had_after_a_grace(database: Database, d
         await asyncio.sleep(0.05)
         async with dao.locks.hold("local", [CONTACT], expiry=9, grace=0.01, patience=0):
             pass
+
+
+async def test_locks_of_the_same_holder_that_were_taken_later_are_not_dropped_with_the_first(
+    dao: Dao,
+) -> None:
+    times, holder = {"expiry": 9.0, "grace": 9.0, "patience": 0.0}, new_id()
+    first = await dao.locks.take("local", [CONTACT], holder=holder, **times)
+    await dao.locks.release(holder)
+    second = await dao.locks.take("local", [CONTACT], holder=holder, **times)
+    await dao.locks.drop(first)
+    with pytest.raises(ResourceBusy):
+        await dao.locks.take("local", [CONTACT], **times)
+    await dao.locks.drop(second)
+    await dao.locks.drop(await dao.locks.take("local", [CONTACT], **times))

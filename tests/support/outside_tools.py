@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,8 +48,10 @@ async def behaves(path: str, act: Callable[[], object]) -> None:
 
 @tool(contract={"cases": [{"class": "read"}]})
 def get_contact(id: str) -> dict[str, Any]:
-    """Read a contact."""
+    """Read a contact; it takes as long as there is a file of its name with `.slow`."""
     arrived(id, "get_contact")
+    while Path(f"{id}.slow").exists():
+        time.sleep(0.02)
     if not Path(id).exists():
         raise LookupError("no such contact")
     return dict(json.loads(Path(id).read_text()))

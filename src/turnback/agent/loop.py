@@ -24,9 +24,10 @@ from pydantic_ai.tools import ToolDefinition
 
 from turnback.agent.conversation import Conversation
 from turnback.agent.models import ChatModel, Streamed, failure_sentence, pause_before_retry
-from turnback.agent.reply import INVALID_JSON, Reply, Resumed
+from turnback.agent.reply import Reply, Resumed
 from turnback.agent.steps import (
     ERROR,
+    INVALID_JSON,
     Delta,
     Opened,
     PastStep,

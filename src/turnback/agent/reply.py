@@ -27,10 +27,16 @@ from pydantic_ai.messages import (
 )
 
 from turnback.agent.conversation import sendable_name
-from turnback.agent.steps import Delta, Opened, RunLimits, ToolCall, reply_too_large
+from turnback.agent.steps import (
+    INVALID_JSON,
+    Delta,
+    Opened,
+    RunLimits,
+    ToolCall,
+    reply_too_large,
+)
 from turnback.core.errors import TooLarge
 
-INVALID_JSON = "INVALID_JSON"
 _USABLE_ID = re.compile(r"[!-~]{1,128}")
 
 

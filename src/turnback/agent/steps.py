@@ -23,6 +23,9 @@ class Usage(TypedDict):
     totalTokens: int
 
 
+INVALID_JSON = "INVALID_JSON"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call as the model made it. Arguments that were no JSON object are under `INVALID_JSON`."""

@@ -9,8 +9,7 @@ from typing import Protocol
 
 from turnback.agent import canvas
 from turnback.agent.canvas import ToolSpec
-from turnback.agent.reply import INVALID_JSON
-from turnback.agent.steps import RunLimits, ToolCall, ToolResult
+from turnback.agent.steps import INVALID_JSON, RunLimits, ToolCall, ToolResult
 from turnback.core.approvals import Approval
 from turnback.core.workflow import Workflow
 

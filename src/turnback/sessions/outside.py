@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import orjson
 
 from turnback.agent.canvas import ToolSpec
-from turnback.agent.reply import INVALID_JSON
-from turnback.agent.steps import ERROR, ToolCall, ToolResult
+from turnback.agent.steps import ERROR, INVALID_JSON, ToolCall, ToolResult
 from turnback.core.approvals import Approval
 from turnback.core.contracts import version
 from turnback.core.contracts.model import Contract, parse
@@ -32,6 +31,10 @@ if TYPE_CHECKING:
     from turnback.tools.registry import Tool
 
 
+MOST_KNOWN = 1_000
+"""Contracts of earlier calls that are kept in memory: of a hash there is one, for ever."""
+
+
 class OutsideTools:
     """Every tool outside that this process reaches, and the one way to call them.
 
@@ -41,6 +44,7 @@ class OutsideTools:
     def __init__(self, catalog: Catalog, calls: Calls, contracts: Contracts) -> None:
         self._catalog = catalog
         self._contracts = contracts
+        self._known: dict[str, Contract] = {}
         self.calls = calls
 
     async def offered(self) -> dict[str, tuple[Connection, Tool]]:
@@ -167,13 +171,21 @@ class OutsideTools:
 
     async def _contract(self, hash_: str | None) -> Contract:
         """The contract that a call was made under; one that says nothing where there was none."""
-        data = None if hash_ is None else await self._contracts.of(hash_)
+        if hash_ is None:
+            return Contract()
+        if (known := self._known.get(hash_)) is not None:
+            return known
+        data = await self._contracts.of(hash_)
         if data is None:
             return Contract()
         try:
-            return parse(orjson.loads(data), of=str(hash_))
+            contract = parse(orjson.loads(data), of=hash_)
         except ContractRefused:
-            return Contract()  # of a version of ours that knew other parts
+            contract = Contract()  # of a version of ours that knew other parts
+        if len(self._known) >= MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[hash_] = contract
+        return contract
 
 
 class RunTools:

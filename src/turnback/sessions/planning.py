@@ -248,6 +248,7 @@ class Planner:
                 changes=step.changes,
                 residues=step.residues,
                 secret=step.secret,
+                lets_go=step.lets_go,
             ),
             told=replace(step.told, revision=revision),
         )

@@ -22,7 +22,7 @@ from turnback.core.errors import (
 )
 from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.budget import UndoLimits, default_budget
-from turnback.core.undo.plan import Plan, begin, make_plan
+from turnback.core.undo.plan import OPEN_STANDINGS, Plan, begin, make_plan
 from turnback.core.undo.progress import Phase, Progress, progress
 from turnback.core.undo.residue import acknowledged
 from turnback.core.undo.rows import Changes, Reason, ResidueStatus, RunStatus
@@ -85,7 +85,7 @@ class UndoPlanning:
                 if step.id == first.id:
                     break
         named = [id_ for id_ in asked.ids if is_id(id_)]
-        own = await dao.effects.standing(key)
+        own = await dao.effects.standing(key, among=OPEN_STANDINGS)
         others = await dao.effects.of_others(key, named, steps=[s for s in steps if is_id(s)])
         effects = [logged.effect for logged in (*own, *others)]
         at = set(steps)

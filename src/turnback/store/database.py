@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import TypeVar
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Literal, TypeVar
 
 import asyncpg
 
@@ -78,26 +78,63 @@ async def domain_errors(*, in_doubt: bool = False) -> AsyncIterator[None]:
     """
     try:
         yield
-    except _REFUSED as error:
-        metrics.DB_AWAY.inc()
-        raise DatabaseUnavailable(
+    except (*_REFUSED, *_LOST) as error:
+        raise _unavailable(error, in_doubt=in_doubt) from error
+
+
+def _unavailable(error: BaseException, *, in_doubt: bool) -> DatabaseUnavailable:
+    metrics.DB_AWAY.inc()
+    if isinstance(error, _REFUSED):
+        return DatabaseUnavailable(
             "The database did not take this; nothing was saved, try again",
             reached=True,
             in_doubt=False,
-        ) from error
-    except _LOST as error:
-        metrics.DB_AWAY.inc()
-        raise DatabaseUnavailable(
-            "The database cannot be reached; try again in a moment",
-            reached=False,
-            in_doubt=in_doubt,
-        ) from error
+        )
+    return DatabaseUnavailable(
+        "The database cannot be reached; try again in a moment",
+        reached=False,
+        in_doubt=in_doubt,
+    )
 
 
 async def _prepare(connection: asyncpg.Connection) -> None:
     await connection.set_type_codec(
         "uuid", schema="pg_catalog", encoder=str, decoder=str, format="text"
     )
+
+
+class _Use:
+    """One use of a connection: `Database.connection` says what it comes to.
+
+    A class, since a context made of a generator takes longer than the rest of it.
+    """
+
+    __slots__ = ("_connection", "_database", "_writes")
+
+    def __init__(self, database: Database, *, writes: bool) -> None:
+        self._database = database
+        self._writes = writes
+        self._connection: Connection
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._database.take()
+        return self._connection
+
+    async def __aexit__(
+        self, kind: object, error: BaseException | None, traceback: object
+    ) -> Literal[False]:
+        meant = None
+        if isinstance(error, (*_REFUSED, *_LOST)):
+            meant = _unavailable(error, in_doubt=self._writes)
+        said = meant or error
+        whole = said is None or (
+            isinstance(said, asyncpg.PostgresError | TurnbackError)
+            and not (isinstance(said, DatabaseUnavailable) and unreachable(said))
+        )
+        self._database.give_back(self._connection, whole=whole)
+        if meant is not None:
+            raise meant from error
+        return False
 
 
 class Database:
@@ -155,24 +192,13 @@ class Database:
         """Connections in use now, and idle."""
         return len(self._used), len(self._idle)
 
-    @asynccontextmanager
-    async def connection(self, *, writes: bool = False) -> AsyncIterator[Connection]:
+    def connection(self, *, writes: bool = False) -> AbstractAsyncContextManager[Connection]:
         """A connection for a while. Raises `DatabaseUnavailable`.
 
         Where `writes`, a connection that is lost in use leaves what was sent on it in doubt. One
         whose use was cut off is not used again: an answer may still be under way.
         """
-        connection = await self._take()
-        whole = False
-        try:
-            async with domain_errors(in_doubt=writes):
-                yield connection
-            whole = True
-        except (asyncpg.PostgresError, TurnbackError) as error:
-            whole = not (isinstance(error, DatabaseUnavailable) and unreachable(error))
-            raise
-        finally:
-            self._give_back(connection, whole=whole)
+        return _Use(self, writes=writes)
 
     @asynccontextmanager
     async def apart(self) -> AsyncIterator[Connection]:
@@ -185,7 +211,8 @@ class Database:
         finally:
             connection.terminate()
 
-    async def _take(self) -> Connection:
+    async def take(self) -> Connection:
+        """A connection, to be given back. Raises `DatabaseUnavailable`."""
         if self._room.locked():
             async with domain_errors(), asyncio.timeout(self.connect_timeout):
                 await self._room.acquire()
@@ -207,7 +234,8 @@ class Database:
         self._used.add(connection)
         return connection
 
-    def _give_back(self, connection: Connection, *, whole: bool) -> None:
+    def give_back(self, connection: Connection, *, whole: bool) -> None:
+        """Have a connection back; one that is not `whole` is not used again."""
         self._used.discard(connection)
         if whole and not connection.is_closed():
             self._idle.append((connection, asyncio.get_running_loop().time()))

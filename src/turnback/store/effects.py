@@ -10,7 +10,7 @@ what it then reads of the log is all there will be.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -172,12 +172,12 @@ _OF_SESSION = "e.session_id is not distinct from %(session)s"
 
 
 @cache
-def intend(*, locked: bool, knowing: bool, telling: bool) -> Statement:
+def intend(*, locked: bool, renewing: bool, knowing: bool, telling: bool) -> Statement:
     """Commits an intent, if the run is owned, its step open, no like of it in doubt.
 
-    `locked`: and if its locks are held, which are renewed. `knowing`: it also finds the ledger's
-    newest entries of some resources, a row for each; one row in any case. `telling`: the session is
-    told, since the call is held back.
+    `locked`: and if its locks are held, which are renewed where it is `renewing`. `knowing`: it
+    also finds the ledger's newest entries of some resources, a row for each; one row in any case.
+    `telling`: the session is told, since the call is held back.
     """
     owned, told = _OWNED, ""
     if telling:
@@ -186,10 +186,14 @@ def intend(*, locked: bool, knowing: bool, telling: bool) -> Statement:
     if locked:
         held = """
 held as (
+    select 1 from resource_locks where holder = %(held_by)s and expires_at > clock_timestamp()),"""
+        is_held = "(select count(*) from held) = %(held_count)s"
+    if locked and renewing:
+        held = """
+held as (
     update resource_locks
     set expires_at = clock_timestamp() + make_interval(secs => %(held_for)s)
     where holder = %(held_by)s and expires_at > clock_timestamp() returning 1),"""
-        is_held = "(select count(*) from held) = %(held_count)s"
     found = f"""select (select number from made) as number, exists(select from s) as owned,
     {is_held} as held, array(select id from doubtful) as doubtful"""
     if knowing:
@@ -341,7 +345,7 @@ OF_SESSION = f"""select {_LOGGED} from effects where root_id = $1::uuid and sess
     and number > $3::integer order by number limit $4::bigint"""
 
 STANDING = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
-    and standing is not null order by number"""
+    and standing = any($3::text[]) order by number"""
 
 STANDS = """select id, session_id, turn_id, step_id, connection, tool, standing from effects
 where root_id = $1::uuid and standing is not null order by session_id, number"""
@@ -522,12 +526,12 @@ class Effects:
         are sealed, with the rest of a `secret` one.
 
         Of one that is `HELD` it is committed that it is held back, and the session is told. The
-        locks are renewed for `lock_expiry` seconds. The ledger of the project is asked for the
-        `newest` entries of these resources, which nobody writes to while the locks are held. Raises
-        `InDoubt` where the same call of the session was made before and nobody knows what it did,
-        unless it is to be made `over_doubt`, `FencedOff` where the run is not this process's any
-        more or its step is not open, `ResourceBusy` where a lock was lost, `DatabaseUnavailable`;
-        in all of these the call must not be sent.
+        locks are held for `lock_expiry` seconds from now, or nearly. The ledger of the project is
+        asked for the `newest` entries of these resources, which nobody else writes to while the
+        locks are held. Raises `InDoubt` where the same call of the session was made before and
+        nobody knows what it did, unless it is to be made `over_doubt`, `FencedOff` where the run is
+        not this process's any more or its step is not open, `ResourceBusy` where a lock was lost,
+        `DatabaseUnavailable`; in all of these the call must not be sent.
         """
         values = self._states(effect, before, secret=secret) | {
             "root": key.root_id,
@@ -555,7 +559,12 @@ class Effects:
         values["places"], values["kinds"], values["keys"] = ledger.to_places(resources)
         telling = effect.state is CallState.HELD
         values |= _event(effect) if telling else {}
-        statement = intend(locked=held.count > 0, knowing=bool(resources), telling=telling)
+        statement = intend(
+            locked=held.count > 0,
+            renewing=not held.lasts(lock_expiry),
+            knowing=bool(resources),
+            telling=telling,
+        )
         rows = await self._numbered(statement, values)
         row = rows[0]
         if row["number"] is None:
@@ -735,9 +744,11 @@ class Effects:
         """A session's own effects, those numbered above `after`, at most `limit` of them."""
         return await self._logged(OF_SESSION, key.root_id, key.id, after, limit)
 
-    async def standing(self, key: SessionKey) -> list[Logged]:
-        """A session's own effects that have a standing: all that an undo may be about."""
-        return await self._logged(STANDING, key.root_id, key.id)
+    async def standing(
+        self, key: SessionKey, *, among: Iterable[Standing] = tuple(Standing)
+    ) -> list[Logged]:
+        """A session's own effects that stand in one of these ways."""
+        return await self._logged(STANDING, key.root_id, key.id, list(among))
 
     async def held(self, key: SessionKey) -> list[Effect]:
         """A session's own calls that are held back, in order."""

@@ -39,16 +39,22 @@ taken as (
         or l.taken_at < clock_timestamp() - make_interval(secs => $8::float8)
             and l.node_id <> excluded.node_id and not {is_running("l.node_id::text")}
     returning 1)
-select count(*) from taken"""
+select (select count(*) from taken) as count, fence from fence"""
 
 RENEW = """update resource_locks
 set expires_at = clock_timestamp() + make_interval(secs => $2::float8)
-where holder = $1::uuid and expires_at > clock_timestamp() returning 1"""
+where holder = $1::uuid and fence = $3::bigint and expires_at > clock_timestamp() returning 1"""
 
 DROP = """with off as materialized (select set_config('synchronous_commit', 'off', true))
-delete from resource_locks using off where holder = $1::uuid and node_id = $2::uuid"""
+delete from resource_locks using off where holder = $1::uuid and node_id = $2::uuid
+    and ($3::bigint = 0 or fence = $3::bigint)"""
 
-RELEASE = "delete from resource_locks where holder = $1::uuid"
+RELEASE = """with off as materialized (select set_config('synchronous_commit', 'off', true))
+delete from resource_locks using off where holder = $1::uuid"""
+
+FRESH = 0.1
+"""The part of the time in which locks are anybody's, at the soonest, after which they are renewed
+before a call is sent."""
 
 EXPIRED = "delete from resource_locks where expires_at < clock_timestamp()"
 """What processes that died have left: anybody's by now, and the name of what they were at."""
@@ -61,12 +67,25 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.005, 0.25
 class Held:
     """Locks that were taken together: `count` rows of one `holder`. None at all is held too.
 
-    `is_dropped` by a commit that has released them with what it wrote.
+    They were taken for `expiry` seconds, and nearly as many are left until `fresh_until` of the
+    loop's time. By their `fence` they are told from others of the same holder; 0: nobody knows it
+    yet. `is_dropped` by a commit that has released them with what it wrote.
     """
 
     holder: str
     count: int
     is_dropped: bool = False
+    fence: int = 0
+    expiry: float = 0.0
+    fresh_until: float = 0.0
+
+    def lasts(self, seconds: float) -> bool:
+        """Whether there are none, or nearly all of so many seconds is left, and was from here.
+
+        Nobody can have got them meanwhile, whatever the database thinks of this process.
+        """
+        now = asyncio.get_running_loop().time()
+        return not self.count or (now < self.fresh_until and seconds <= self.expiry)
 
 
 class WaitBrokenOff(Exception):
@@ -98,26 +117,56 @@ class Locks:
         gone. Raises `ResourceBusy` where they are not had within `patience`, `WaitBrokenOff` where
         `stop` is set before they are, `DatabaseUnavailable`.
         """
-        wanted = sorted({(r.connection, r.kind, key_text(r)) for r in resources})
-        held = Held(holder or new_id(), len(wanted))
-        if not wanted:
-            yield held
-            return
+        held = await self.take(
+            project_id,
+            resources,
+            expiry=expiry,
+            grace=grace,
+            patience=patience,
+            holder=holder,
+            stop=stop,
+        )
         try:
-            await self._take(project_id, wanted, held, expiry, grace, patience, stop)
             yield held
         finally:
+            await self.drop(held)
+
+    async def take(
+        self,
+        project_id: str,
+        resources: Iterable[ResourceKey],
+        *,
+        expiry: float,
+        grace: float,
+        patience: float,
+        holder: str | None = None,
+        stop: asyncio.Event | None = None,
+    ) -> Held:
+        """Take locks as `hold` does, to be dropped by `drop` or by a commit."""
+        wanted = sorted({(r.connection, r.kind, key_text(r)) for r in resources})
+        held = Held(holder or new_id(), len(wanted))
+        if wanted:
             try:
-                if not held.is_dropped:
-                    await self._drop(held)
-            except DatabaseUnavailable:
-                pass  # they expire
+                await self._take(project_id, wanted, held, expiry, grace, patience, stop)
+            except (asyncio.CancelledError, DatabaseUnavailable):
+                await self.drop(held)
+                raise
+        return held
+
+    async def drop(self, held: Held) -> None:
+        """Drop what is still held; where the database is away they expire."""
+        with suppress(DatabaseUnavailable):
+            if held.count and not held.is_dropped:
+                await self._drop(held)
 
     async def renew(self, held: Held, *, expiry: float) -> None:
-        """Hold them for `expiry` seconds more. Raises `ResourceBusy` where one was lost."""
-        if held.count:
+        """Hold them for `expiry` seconds from now, or nearly.
+
+        Raises `ResourceBusy` where one was lost.
+        """
+        if not held.lasts(expiry):
             async with self._db.connection(writes=True) as connection:
-                rows = await connection.fetch(RENEW, held.holder, expiry)
+                rows = await connection.fetch(RENEW, held.holder, expiry, held.fence)
             if len(rows) != held.count:
                 raise ResourceBusy("A lock of this call was lost before it was sent; try again")
 
@@ -146,9 +195,13 @@ class Locks:
         loop = asyncio.get_running_loop()
         deadline, pause = loop.time() + patience, FIRST_PAUSE
         while True:
+            began, held.fence = loop.time(), 0
             async with self._db.connection(writes=True) as connection:
-                count = await connection.fetchval(TAKE, *args)
+                row = await connection.fetchrow(TAKE, *args)
+            assert row is not None
+            count, held.fence = row["count"], row["fence"]
             if count == len(wanted):
+                held.expiry, held.fresh_until = expiry, began + FRESH * min(expiry, grace)
                 return
             if count:
                 await self._drop(held)
@@ -163,7 +216,7 @@ class Locks:
 
     async def _drop(self, held: Held) -> None:
         async with self._db.connection(writes=True) as connection:
-            await connection.execute(DROP, held.holder, self._node_id)
+            await connection.execute(DROP, held.holder, self._node_id, held.fence)
 
 
 async def _is_set_within(event: asyncio.Event | None, seconds: float) -> bool:

@@ -6,7 +6,7 @@ it (a step's text, a workflow's content) is read from where it is stored.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, assert_never
 
 from turnback.core.approvals import Approval, ApprovalStatus
@@ -97,6 +97,9 @@ class UndoTold:
     progress: Progress
 
 
+_PROGRESS = tuple(one.name for one in fields(Progress))
+
+
 @dataclass(frozen=True, slots=True)
 class EffectTold:
     """What is known of an effect has changed outside its step: it is held back, was sent or taken
@@ -133,6 +136,8 @@ Notice = EffectTold | Status | ApprovalTold | StepWritten | HeadChanged | Sessio
 def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
     """The `type` and `data` of a notice's row, which names its commit too.
 
+    Data is what orjson writes as the JSON that `from_row` reads; dataclasses stand in it as they
+    are, since a copy of all that is told of an undo would take longer than its commit.
     A commit that writes a step has the step's id: its row need not say it again.
     """
     match notice:
@@ -163,7 +168,7 @@ def to_row(notice: Notice, commit_id: str) -> tuple[str, dict[str, Any]]:
                 "turn_key": key,
             }
         case UndoTold(progress):
-            return "undo", asdict(progress)
+            return "undo", {name: getattr(progress, name) for name in _PROGRESS}
         case EffectTold():
             return "effect", asdict(notice)
         case _:

@@ -225,7 +225,8 @@ class UndoWrite:
 
     `revision` is that of what is told of it; `residues` are the changes' with their ids; the states
     of the effects that are `secret` are sealed. `acknowledges` is a residue of it that a person has
-    taken note of: then nothing else is written, and the run may have ended long ago.
+    taken note of: then nothing else is written, and the run may have ended long ago. Those of its
+    locks are dropped whose fences `lets_go` has.
     """
 
     run: RunRow
@@ -235,6 +236,7 @@ class UndoWrite:
     secret: frozenset[str] = frozenset()
     begins: UndoBegins | None = None
     acknowledges: str | None = None
+    lets_go: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

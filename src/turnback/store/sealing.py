@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 _NONCE = 12
 
@@ -19,11 +20,17 @@ class Unsealable(Exception):
     """What was sealed cannot be opened: another key, none, or damaged."""
 
 
+def _cipher(key: str) -> AESGCM:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # most have no key
+
+    return AESGCM(sha256(key.encode()).digest())
+
+
 class Sealer:
     """Seals and opens by one key (`secret_key`); without one it can do neither."""
 
     def __init__(self, key: str | None) -> None:
-        self._cipher = AESGCM(sha256(key.encode()).digest()) if key else None
+        self._cipher = _cipher(key) if key else None
 
     @property
     def can_seal(self) -> bool:
@@ -41,6 +48,8 @@ class Sealer:
         """What was sealed for this row. Raises `Unsealable`."""
         if self._cipher is None:
             raise Unsealable("no key")
+        from cryptography.exceptions import InvalidTag
+
         try:
             return self._cipher.decrypt(sealed[:_NONCE], sealed[_NONCE:], row.encode())
         except InvalidTag as error:

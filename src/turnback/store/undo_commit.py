@@ -74,6 +74,13 @@ def add(s: Statement, write: UndoWrite, sealer: Sealer) -> None:
             f"update effects e set standing = w.standing from s, unnest({ids}, {now}) "
             f"w(id, standing) where e.root_id = {s.root} and e.id = w.id",
         )
+    if write.lets_go:
+        holder, fences = s.arg(write.run.id, "uuid"), s.arg(list(write.lets_go), "bigint[]")
+        s.add(
+            "let_go",
+            "delete from resource_locks l using s "
+            f"where l.holder = {holder} and l.fence = any({fences})",
+        )
     if changes.ledger:
         _ledger(s, changes.ledger, sealer, secret=_is_secret(write))
 

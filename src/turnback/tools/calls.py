@@ -158,12 +158,14 @@ class Calls:
         stop: asyncio.Event,
     ) -> Approval | None:
         """What a person has to decide before a call is made, which is not made. None: nothing."""
+        making = Making(self, connection, tool, args, place, tool_call_id, None, stop)
         try:
             check_arguments(tool, args)
-            making = Making(self, connection, tool, args, place, tool_call_id, None, stop)
             return await making.question()
         except (InvalidArguments, Stopped):
             return None
+        finally:
+            making.over()
 
     def only_reads(self, tool: Tool, args: Mapping[str, Json]) -> bool:
         """Whether a call surely changes nothing, so that it may overlap with others."""
@@ -208,6 +210,8 @@ class Calls:
             answer = Answered(f"{error.message}.", is_error=True)
         except Stopped:
             answer = Answered("Not run: the turn was stopped.", is_error=True)
+        finally:
+            making.over()
         if isinstance(answer, Answered) and approval is not None and approval.edited is not None:
             changed = orjson.dumps(approval.edited).decode()
             note = f"[Somebody who approved this call changed its arguments to {changed}]\n"
@@ -232,10 +236,26 @@ class Making:
     approval: Approval | None
     stop: asyncio.Event
     proposed: Mapping[str, Json] | None = None
+    stopping: asyncio.Future[Any] | None = None
+    """Done once the turn is stopped; made when somebody first waits for it."""
 
     @property
     def limits(self) -> CallLimits:
         return self.calls.limits
+
+    async def _unless_stopped(self, act: asyncio.Future[Any], *, seconds: float) -> bool:
+        """Wait until `act` is done, or for some seconds after a stop; whether it is done."""
+        if self.stopping is None:
+            self.stopping = asyncio.ensure_future(self.stop.wait())
+        await asyncio.wait({act, self.stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if not act.done() and seconds:
+            await asyncio.wait({act}, timeout=seconds)
+        return act.done()
+
+    def over(self) -> None:
+        """Wait for no stop any more."""
+        if self.stopping is not None:
+            self.stopping.cancel()
 
     async def question(self) -> Approval | None:
         """What a person would have to decide before the call is made, as things are."""
@@ -383,14 +403,12 @@ class Making:
         if not resources:
             return Before()
         looking = asyncio.ensure_future(self._observe(resources))
-        stopping = asyncio.ensure_future(self.stop.wait())
         try:
-            await asyncio.wait({looking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await self._unless_stopped(looking, seconds=0)
             if self.stop.is_set():
                 raise Stopped
             return looking.result()
         finally:
-            stopping.cancel()
             looking.cancel()
 
     async def _observe(self, resources: tuple[ResourceKey, ...]) -> Before:
@@ -553,12 +571,8 @@ class Making:
         if key is not None and armed("call.sent"):
             await asyncio.sleep(0.05)  # it is on its way
             hit("call.sent")
-        stopping = asyncio.ensure_future(self.stop.wait())
         try:
-            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            if not sending.done():
-                await asyncio.wait({sending}, timeout=self.limits.tool_stop_grace)
-            if not sending.done():
+            if not await self._unless_stopped(sending, seconds=self.limits.tool_stop_grace):
                 sending.cancel()
                 await asyncio.wait({sending}, timeout=self.limits.tool_stop_grace)
                 return CallOutcome.LOST, None, "the turn was stopped before it had answered"
@@ -568,7 +582,6 @@ class Making:
         except Lost as error:
             return CallOutcome.LOST, None, error.message
         finally:
-            stopping.cancel()
             sending.cancel()
         failed = self._says_error(reply)
         return CallOutcome.FAILED if failed else CallOutcome.REPLIED, reply, ""

@@ -16,7 +16,6 @@ from turnback.core.values import shown
 from turnback.settings import McpServer
 from turnback.tools.limits import ToolLimits
 from turnback.tools.mcp import McpConnection
-from turnback.tools.mcp_stdio import environment
 from turnback.tools.overlays import Sandbox
 
 
@@ -26,6 +25,8 @@ async def laid_out(sandbox: Sandbox, *, patience: float) -> AsyncIterator[Path]:
 
     Each program of the setup may take `patience` seconds. Raises `ToolServerFailed`.
     """
+    from turnback.tools.mcp_stdio import environment  # it takes long, and a server lays out none
+
     with tempfile.TemporaryDirectory(prefix="turnback-check-") as made:
         folder = _files(sandbox, made)
         given = McpServer(command="setup", env=placed(sandbox.env, folder))

@@ -8,10 +8,9 @@ the locks of its things are held; they are the run's own, so that whoever takes 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, assert_never
+from typing import Any, Protocol, assert_never
 
 import structlog
 
@@ -21,7 +20,7 @@ from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
 from turnback.core.contracts.together import called
-from turnback.core.effects import Call, CallState, Effect, Json, ResourceKey, Standing, Verb
+from turnback.core.effects import Call, CallState, Effect, Json, ResourceKey, Verb
 from turnback.core.errors import FencedOff, ResourceBusy, Unresolved
 from turnback.core.undo.actions import (
     Answer,
@@ -43,10 +42,10 @@ from turnback.core.undo.budget import UndoLimits
 from turnback.core.undo.progress import Progress, progress
 from turnback.core.undo.rows import UNDER_WAY, Changes, ResidueRow, RunRow
 from turnback.core.undo.run import Run
-from turnback.failpoints import hit
+from turnback.failpoints import armed, hit
 from turnback.store.effects import Logged
 from turnback.store.ids import new_id
-from turnback.store.locks import Locks, WaitBrokenOff
+from turnback.store.locks import Held, Locks, WaitBrokenOff
 from turnback.store.rows import SessionKey
 from turnback.store.undo_runs import Carried
 from turnback.tools import held, observing
@@ -63,15 +62,23 @@ WHILE_SENT = 0.1
 NOT_CONNECTED = Unreadable("its connection is not configured any more")
 
 
+SOON = 0.02
+"""Seconds for which what has come of a call may wait to be committed with what comes next."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What is to be committed: the run's rows as they are now, and what is told of it."""
+    """What is to be committed: the run's rows as they are now, and what is told of it.
+
+    `lets_go`: those of the run's locks are dropped with it that have these fences.
+    """
 
     run: RunRow
     changes: Changes
     residues: tuple[tuple[str, ResidueRow], ...]
     secret: frozenset[str]
     told: Progress
+    lets_go: tuple[int, ...] = ()
 
 
 class Hands(Protocol):
@@ -189,14 +196,14 @@ class _Carrying:
             barred=barred,
         )
         self.logged = dict(carried.logged)
-        self.standings: dict[str, Standing | None] = {
-            one.effect.id: one.effect.standing for one in carried.logged.values()
-        }
+        self.told = dict(self.run.effects)  # as they stand by what was committed
         self.left = dict(carried.undo.residues)
         self.secret = frozenset(id_ for id_, one in carried.logged.items() if one.is_secret)
-        self.locks = AsyncExitStack()
         self.locked: str | None = None  # the effect whose things are locked
-        self.held_at = 0.0
+        self.names: set[ResourceKey] = set()  # its things
+        self.held: Held | None = None
+        self.over: list[Held] = []  # of effects that have ended, until that is committed
+        self.untold = False  # something has come about that is to be committed soon
         self.seen: dict[str, Before] = {}
         self.results: dict[str, Json] = {}
 
@@ -206,7 +213,11 @@ class _Carrying:
         while not self.hands.leave.is_set():
             if self.hands.is_stopped():
                 self.run.stop()
+            if self.untold and armed("undo.last"):
+                await self._commit()  # so that the last end is there without the run's own
             action = self.run.next(now_ms(), lease_until=self.hands.lease_until())
+            if self.untold and not isinstance(action, Read | Send | Finish):
+                await self._commit()
             match action:
                 case Read() | Send():
                     await self._waiting(action)
@@ -219,9 +230,9 @@ class _Carrying:
                     await self.let_go()
                     await self.hands.pause(max(0.0, (until - now_ms()) / 1000))
                 case Finish():
-                    await self.let_go()
                     hit("undo.last")
                     await self._commit()
+                    await self.let_go()
                     hit("undo.ended")
                     return
                 case StandDown():
@@ -253,7 +264,7 @@ class _Carrying:
             seen: drift.Seen = {key: Unreadable(error.message) for key in action.resources}
             self.run.feed(Observed(effect.id, action.why, seen), now_ms())
             return
-        before = await self._observe(effect, action.resources)
+        before = await self._telling(self._observe(effect, action.resources))
         self.seen[effect.id] = before
         observed = Observed(
             effect.id, action.why, dict(before.observed), await self._passes(effect, before)
@@ -263,8 +274,23 @@ class _Carrying:
             hit("undo.checked")
         elif action.why is Why.VERIFY:
             hit("undo.verified")
-        if self.run.compensations[effect.id].state not in UNDER_WAY:
-            await self._commit()
+        self.untold |= self._is_over(effect.id)
+
+    async def _telling(self, looking: Coroutine[Any, Any, Before]) -> Before:
+        """What a look finds. What has come about does not wait for one that takes long."""
+        if not self.untold:
+            return await looking
+        task = asyncio.ensure_future(looking)
+        try:
+            await asyncio.wait({task}, timeout=SOON)
+            if not task.done():
+                await self._commit()
+            return await task
+        finally:
+            task.cancel()
+
+    def _is_over(self, effect_id: str) -> bool:
+        return self.run.compensations[effect_id].state not in UNDER_WAY
 
     async def _observe(self, effect: Effect, resources: Sequence[ResourceKey]) -> Before:
         """What these things are now, each read as the contract of a call that touched it says."""
@@ -366,6 +392,7 @@ class _Carrying:
         try:
             await self._lock(effect)
             call = await self._guarded(effect, action)
+            assert self.held is not None
             await self.by.locks.renew(self.held, expiry=self.by.limits.lock_expiry)
         except (ResourceBusy, Unresolved) as error:
             answered = Answered(effect.id, action.n, Answer.NOT_SENT, error.message)
@@ -395,7 +422,9 @@ class _Carrying:
             detail = "" if secrets.has_secrets(contract) else sent.detail
             answered = Answered(effect.id, action.n, sent.answer, detail, sent.confirmed)
         self.run.feed(answered, now_ms())
-        await self._commit()
+        self.untold = True
+        if armed("undo.marked") or armed("undo.between"):
+            await self._commit()  # as where what follows takes long
         hit("undo.marked")
         if action.n < len(self.run.calls_of(self.run.compensations[effect.id])):
             hit("undo.between")
@@ -425,7 +454,17 @@ class _Carrying:
         """Hold the things of this effect, and no others'. Raises `ResourceBusy`."""
         if self.locked == effect.id:
             return
+        names = self._names(effect)
+        over = self.untold and self.locked is not None and self._is_over(self.locked)
+        if over and not names & self.names and await self._take(effect, names, patience=0):
+            return  # nothing had to be waited for: that end is committed with what comes next
+        if self.untold:
+            await self._commit()
         await self.let_go()
+        await self._take(effect, names, patience=self.by.limits.lock_patience)
+
+    def _names(self, effect: Effect) -> set[ResourceKey]:
+        """What is locked while an effect is put back."""
         row = self.run.compensations[effect.id]
         names = {touch.resource for touch in effect.touches}
         names |= {
@@ -440,43 +479,56 @@ class _Carrying:
                 ResourceKey(effect.connection, SCOPE + scope, ())
                 for scope in _scopes(contract, call.args)
             }
+        return names
+
+    async def _take(self, effect: Effect, names: set[ResourceKey], *, patience: float) -> bool:
+        """Whether the things of an effect are had; not at once, raises `ResourceBusy`."""
         limits = self.by.limits
-        self.held = await self.locks.enter_async_context(
-            self.by.locks.hold(
+        try:
+            taken = await self.by.locks.take(
                 self.project_id,
                 names,
                 expiry=limits.lock_expiry,
                 grace=limits.lease_expiry,
-                patience=limits.lock_patience,
+                patience=patience,
                 holder=self.run.row.id,
                 stop=self.hands.stopping if self.run.is_unbegun(effect.id) else self.hands.leave,
             )
-        )
-        self.locked = effect.id
+        except ResourceBusy:
+            if patience:
+                raise
+            return False
+        if self.held is not None:
+            self.over.append(self.held)
+        self.held, self.locked, self.names = taken, effect.id, names
+        return True
 
     async def let_go(self) -> None:
         """Hold nothing."""
-        self.locked = None
-        await self.locks.aclose()
+        holding = [*self.over, *([] if self.held is None else [self.held])]
+        self.held, self.locked, self.over = None, None, []
+        for locks in holding:
+            await self.by.locks.drop(locks)
 
     # -- writing
 
     async def _commit(self) -> None:
         changes = self.run.take()
+        self.untold = False
         if not changes:
             return
-        self.standings |= dict(changes.standings)
+        for id_, standing in changes.standings:
+            self.told[id_] = replace(self.told[id_], standing=standing)
         residues = tuple((new_id(), row) for row in changes.residues)
         self.left |= dict(residues)
-        effects = {
-            id_: replace(effect, standing=self.standings[id_])
-            for id_, effect in self.run.effects.items()
-        }
+        leaving = list(self.over)
+        if self.held is not None and self.locked is not None and self._is_over(self.locked):
+            leaving.append(self.held)
         undo = self.carried.undo
         told = progress(
             self.run.row,
             self.run.compensations.values(),
-            effects,
+            self.told,
             self.left.items(),
             revision=undo.revision,
             by=undo.by,
@@ -488,8 +540,12 @@ class _Carrying:
                 residues=residues,
                 secret=self.secret,
                 told=told,
+                lets_go=tuple(locks.fence for locks in leaving),
             )
         )
+        self.over = []
+        if self.held in leaving:
+            self.held, self.locked = None, None
 
 
 def _scopes(contract: Contract, args: Mapping[str, Json]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, Field
@@ -24,9 +24,10 @@ from turnback.api.rest.request import (
 )
 from turnback.core.errors import ThingNotFound
 from turnback.core.principal import ProjectRight
-from turnback.demo.acts import send_due
-from turnback.demo.world import World
 from turnback.tools.servers import demo_file
+
+if TYPE_CHECKING:
+    from turnback.demo.world import World
 
 T = TypeVar("T")
 
@@ -119,6 +120,9 @@ async def _in_world(request: Request, act: Callable[[World], T]) -> T:
     await sessions.dao.access.require_project(principal_of(request), ProjectRight.CREATE)
 
     def done() -> T:
+        from turnback.demo.acts import send_due  # and sqlite3: a start need not wait for it
+        from turnback.demo.world import World
+
         world = World(demo_file(sessions.settings))
         try:
             with world.change():

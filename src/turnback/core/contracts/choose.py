@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from turnback.core.contracts import conditions, secrets, states, templates
 from turnback.core.contracts.equality import canonical
@@ -105,13 +106,7 @@ def document(
         unreadable = frozenset(key.kind for key in before.unreadable)
     if result is not None:
         members["result"] = result
-    sets = frozenset(
-        (kind, part)
-        for kind, resource in contract.resources.items()
-        for part in resource.state
-        if resource.mode(part) == "set"
-    )
-    return Document(members, unreadable, sets)
+    return Document(members, unreadable, contract.sets)
 
 
 def touched(contract: Contract, connection: str, args: Args) -> tuple[ResourceKey, ...]:
@@ -190,17 +185,8 @@ def decide(
         hold=contract.hold,
         tells=bool(contract.notifies) or any(contract.cases[i].notifies for i in possible),
         people=_people(contract, possible, at),
+        **({} if case is None else _of_case(case)),
     )
-    if case is not None:
-        decision = replace(
-            decision,
-            narrow=case.narrow,
-            not_kept=case.not_kept,
-            cancel=case.cancel,
-            settles=case.settles,
-            verify=case.verify,
-            agentic=case.agentic,
-        )
     if class_ is EffectClass.READ:
         return decision
     decision = _worse(decision, contract.at_least, "its contract may promise no more")
@@ -209,6 +195,18 @@ def decide(
     elif before is not None and result is not None and not certain and possible:
         decision = replace(decision, worse_because="under which case it falls cannot be said")
     return _bounded(decision, contract, connection, at, before, result, keeps_secrets)
+
+
+def _of_case(case: Case) -> dict[str, Any]:
+    """What a decision has of the case that the call falls under."""
+    return {
+        "narrow": case.narrow,
+        "not_kept": case.not_kept,
+        "cancel": case.cancel,
+        "settles": case.settles,
+        "verify": case.verify,
+        "agentic": case.agentic,
+    }
 
 
 def _cases(contract: Contract, at: Document) -> tuple[tuple[int, ...], bool]:
@@ -270,18 +268,19 @@ def _bounded(
     try:
         states.keys(contract.touches, contract, connection, at)
         if case is not None:
-            decision = replace(
-                decision,
-                covers=_later(case, "covers", contract, connection, at, result),
-                needs=_later(case, "needs", contract, connection, at, result),
-            )
+            if case.covers or case.needs:
+                decision = replace(
+                    decision,
+                    covers=_later(case, "covers", contract, connection, at, result),
+                    needs=_later(case, "needs", contract, connection, at, result),
+                )
             template(case, at)
             if result is not None:
                 makes = states.keys(contract.makes, contract, connection, at)
-                decision = replace(decision, makes=makes)
+                if makes:
+                    decision = replace(decision, makes=makes)
                 if before is not None:
                     _new(makes, before)
-                if before is not None:
                     _calls(case, at)
     except Unresolved as error:
         return _worse(decision, EffectClass.IRREVERSIBLE, error.message)
@@ -307,8 +306,9 @@ def _new(makes: tuple[ResourceKey, ...], before: Before) -> None:
 
 def _worse(decision: Decision, class_: EffectClass, reason: str) -> Decision:
     bounded = worst((decision.class_, class_))
-    because = decision.worse_because or (reason if bounded is not decision.class_ else None)
-    return replace(decision, class_=bounded, worse_because=because)
+    if bounded is decision.class_:
+        return decision
+    return replace(decision, class_=bounded, worse_because=decision.worse_because or reason)
 
 
 def _later(
