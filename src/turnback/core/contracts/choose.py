@@ -106,7 +106,13 @@ def document(
         unreadable = frozenset(key.kind for key in before.unreadable)
     if result is not None:
         members["result"] = result
-    return Document(members, unreadable, contract.sets)
+    sets = frozenset(
+        (kind, part)
+        for kind, resource in contract.resources.items()
+        for part in resource.state
+        if resource.mode(part) == "set"
+    )
+    return Document(members, unreadable, sets)
 
 
 def touched(contract: Contract, connection: str, args: Args) -> tuple[ResourceKey, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -360,24 +360,6 @@ class Contract(Part):
         """
         cases = tuple(case.keyed(keys) for case in self.cases)
         return self if cases == self.cases else self.model_copy(update={"cases": cases})
-
-    @cached_property
-    def sets(self) -> frozenset[tuple[str, str]]:
-        """The kinds and parts that are compared as sets."""
-        return frozenset(
-            (kind, part)
-            for kind, resource in self.resources.items()
-            for part in resource.state
-            if resource.mode(part) == "set"
-        )
-
-    @cached_property
-    def has_secrets(self) -> bool:
-        """Whether calls under it may have secrets in their arguments, results or states."""
-        kinds = {part.kind for part in (*self.touches, *self.makes)}
-        kinds |= {part.kind for case in self.cases for part in case.covers}
-        resources = (self.resources[kind] for kind in kinds if kind in self.resources)
-        return bool(self.secret) or any(resource.secret for resource in resources)
 
 
 P = TypeVar("P", bound=Part)

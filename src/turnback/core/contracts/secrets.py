@@ -22,7 +22,10 @@ HIDDEN = "(secret)"
 
 def has_secrets(contract: Contract) -> bool:
     """Whether calls under the contract may have secrets in their arguments, results or states."""
-    return contract.has_secrets
+    kinds = {part.kind for part in (*contract.touches, *contract.makes)}
+    kinds |= {part.kind for case in contract.cases for part in case.covers}
+    resources = (contract.resources[kind] for kind in kinds if kind in contract.resources)
+    return bool(contract.secret) or any(resource.secret for resource in resources)
 
 
 def shown_args(contract: Contract, args: Mapping[str, Json]) -> Mapping[str, Json]:
