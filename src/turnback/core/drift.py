@@ -24,6 +24,7 @@ from turnback.core.contracts.states import Observation, Unreadable
 from turnback.core.effects import (
     CallState,
     Effect,
+    EffectClass,
     Json,
     LeafPath,
     Leaves,
@@ -328,8 +329,16 @@ def basis(
         ours=frozenset(ours | set(known)),
         taken=frozenset(
             Cell(touch.resource, path) for touch in effect.touches for path in touch.taken
-        ),
+        )
+        | _removed(effect, expected, goal),
     )
+
+
+def _removed(effect: Effect, expected: State, goal: State) -> frozenset[Cell]:
+    """The things that an exact inverse takes away: all that is on them goes as well."""
+    if effect.class_ is not EffectClass.REVERSIBLE:
+        return frozenset()
+    return frozenset(Cell(resource, ()) for resource in _present(expected) - _present(goal))
 
 
 def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:

@@ -21,7 +21,7 @@ from turnback.core.errors import (
     UnknownEffect,
 )
 from turnback.core.undo.asked import AskedUndo
-from turnback.core.undo.budget import UndoLimits, default_budget
+from turnback.core.undo.budget import UndoLimits
 from turnback.core.undo.plan import OPEN_STANDINGS, Plan, begin, make_plan
 from turnback.core.undo.progress import Phase, Progress, progress
 from turnback.core.undo.residue import acknowledged
@@ -104,7 +104,7 @@ class UndoPlanning:
             head_after=head_after,
             positions=await dao.ledger.positions(memory.row.project_id, touched),
         )
-        budget = asked.within(default_budget(len(plan.members), self._limits))
+        budget = asked.within(plan.budget)
         return Foreseen(replace(plan, budget=budget), {effect.id: effect for effect in effects})
 
     async def named(self, turn_ids: Sequence[str], effect_ids: Sequence[str]) -> tuple[str, ...]:

@@ -89,6 +89,18 @@ def test_the_verdict(now: Leaves, narrow: bool, verdict: type) -> None:
     assert isinstance(drift.judge(drift.basis(WROTE), seen(now), narrow=narrow), verdict)
 
 
+@pytest.mark.parametrize("narrow", [True, False])
+def test_what_somebody_has_added_to_a_thing_that_an_inverse_takes_away_is_in_its_way(
+    narrow: bool,
+) -> None:
+    made = drift.basis(effect({}, {PHONE: "B"}))
+    assert isinstance(drift.judge(made, seen({PHONE: "B"}), narrow=narrow), Go)
+    verdict = drift.judge(made, seen({PHONE: "B", MAIL: "theirs"}), narrow=narrow)
+    assert isinstance(verdict, Review)
+    (leaf,) = verdict.values
+    assert (leaf.cell, leaf.now) == (Cell(CONTACT, MAIL), "theirs")
+
+
 def test_a_go_names_the_strangers_leaves_that_it_spares() -> None:
     now = {PHONE: "B", MAIL: "theirs"}
     verdict = drift.judge(drift.basis(WROTE), seen(now), narrow=True)

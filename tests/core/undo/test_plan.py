@@ -260,6 +260,14 @@ def test_a_plan_may_make_two_calls_for_each_member_and_two_more() -> None:
     assert default_budget(5, UndoLimits()).calls == 12
 
 
+def test_an_inverse_of_many_calls_can_be_paid_without_asking_for_more(agent: Agent) -> None:
+    first = agent.set(ANNA, "phone", "B")
+    agent.set(BERT, "phone", "B")
+    assert plan_of(agent).budget.calls == 6
+    agent.change(first, inverse=(Call("x", {}),) * 9)
+    assert plan_of(agent).budget.calls == 12
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 5)), max_size=20))
 def test_no_more_is_ever_reserved_than_there_is(wanted: list[tuple[int, int, int]]) -> None:
     budget = Budget(calls=10, reads=10, tokens=10, run_ms=1)

@@ -36,11 +36,15 @@ class Budget:
     run_ms: int
 
 
-def default_budget(members: int, limits: UndoLimits) -> Budget:
-    """The budget of a plan that names none: two calls for each member, and two more."""
+def default_budget(members: int, limits: UndoLimits, *, calls: int = 0) -> Budget:
+    """The budget of a plan that names none: two calls for each member, and two more.
+
+    Where its inverses have more `calls` than twice as many as there are members, these and two
+    more: one is begun only where all of it can be paid, and so it would never be.
+    """
     return Budget(
-        calls=2 * members + 2,
-        reads=limits.reads_per_member * (members + 1),
+        calls=max(2 * members, calls) + 2,
+        reads=limits.reads_per_member * (max(members, calls) + 1),
         tokens=limits.tokens,
         run_ms=limits.run_ms,
     )

@@ -258,7 +258,8 @@ def make_plan(
         ),
         edges=edges,
         policy=policy,
-        budget=budget or default_budget(len(members), limits),
+        budget=budget
+        or default_budget(len(members), limits, calls=sum(_calls(one) for one in members)),
         head_before=head_before,
         head_after=head_after,
         positions=tuple((resource, (positions or {}).get(resource, 0)) for resource in touched),
@@ -398,6 +399,11 @@ def begin(
         )
         for position, member in enumerate(plan.members)
     )
+
+
+def _calls(effect: Effect) -> int:
+    """How many calls an effect may take to be put back."""
+    return max(len(effect.inverse or ()), len(effect.cancel or ()))
 
 
 def _left(earlier: CompensationRow | None) -> dict[str, Any]:
