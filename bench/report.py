@@ -1,6 +1,6 @@
-"""The table on the standard output, `results.json`, and what `docs/performance.md` has of it.
+"""The table on the standard output, `results.json`, and what the documents have of it.
 
-`python -m bench.report` writes the last results into the document.
+`python -m bench.report` writes the last results into the documents.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from bench.rows import ROWS
 
 RESULTS = Path(__file__).with_name("results.json")
 DOCUMENT = RESULTS.parents[1] / "docs" / "performance.md"
+OF_UNDO = DOCUMENT.with_name("undo.md")
 BEGINS, ENDS = "<!-- results -->\n", "<!-- end of results -->\n"
 
 
@@ -73,7 +74,7 @@ def _rows(measured: Mapping[str, Iterable[Row]]) -> list[dict[str, Any]]:
 def gates_table(gates: Iterable[Any]) -> str:
     """The gates of undo as text: what was measured, of how many, and whether it holds."""
     lines = [
-        (gate.name, number(gate.figure), f"of {gate.of}", gate.target, _met(gate.met))
+        (gate.name, number(gate.figure), f"of {gate.of}", _asked(gate), _met(gate.met))
         for gate in gates
     ]
     widths = [max(len(line[at]) for line in lines) for at in range(5)]
@@ -84,18 +85,23 @@ def gates_table(gates: Iterable[Any]) -> str:
 
 
 def write_gates(gates: Iterable[Any]) -> None:
-    """Them in the results, beside the rows as they are."""
+    """Them in the results, beside the rows as they are; `of` is how many were looked at."""
     written = [
         {
             "name": gate.name,
             "figure": _rounded(gate.figure),
             "of": gate.of,
-            "target": gate.target,
+            "gate": _asked(gate),
             "met": gate.met,
         }
         for gate in gates
     ]
     _store(undo={"gates": written})
+
+
+def _asked(gate: Any) -> str:
+    """What a gate asks for; of those that are not the design's it is said."""
+    return f"{gate.gate} (ours)" if gate.ours else str(gate.gate)
 
 
 def _met(met: bool) -> str:
@@ -104,9 +110,30 @@ def _met(met: bool) -> str:
 
 def document(text: str, found: dict[str, Any]) -> str:
     """The document's text with these results in their place."""
+    return _within(text, _markdown(found["rows"]))
+
+
+def document_of_undo(text: str, found: dict[str, Any]) -> str:
+    """The document of undo with the gates in their place."""
+    lines = ["", "| | figure | of | gate | |", "|---|---|---|---|---|"]
+    for gate in found["undo"]["gates"]:
+        met = "met" if gate["met"] else "**missed**"
+        cells = (gate["name"], number(gate["figure"]), f"{gate['of']:,}", gate["gate"], met)
+        lines.append(f"| {' | '.join(cells)} |")
+    return _within(text, "\n".join([*lines, "", ""]))
+
+
+def write_documents() -> None:
+    """The last results into the documents."""
+    found = orjson.loads(RESULTS.read_bytes())
+    DOCUMENT.write_text(document(DOCUMENT.read_text(), found))
+    OF_UNDO.write_text(document_of_undo(OF_UNDO.read_text(), found))
+
+
+def _within(text: str, between: str) -> str:
     before, _, rest = text.partition(BEGINS)
     _, _, after = rest.partition(ENDS)
-    return f"{before}{BEGINS}{_markdown(found['rows'])}{ENDS}{after}"
+    return f"{before}{BEGINS}{between}{ENDS}{after}"
 
 
 def _markdown(rows: Iterable[Mapping[str, Any]]) -> str:
@@ -125,6 +152,8 @@ def _markdown(rows: Iterable[Mapping[str, Any]]) -> str:
 
 def number(value: float) -> str:
     """Three digits that say something."""
+    if value == int(value) and value < 100:
+        return str(int(value))
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}" if value >= 1 else f"{value:.3f}"
@@ -135,4 +164,4 @@ def _rounded(value: float | None) -> float | None:
 
 
 if __name__ == "__main__":
-    DOCUMENT.write_text(document(DOCUMENT.read_text(), orjson.loads(RESULTS.read_bytes())))
+    write_documents()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +64,12 @@ class World:
     async def prepare(self) -> None:
         """Make the template."""
         await self._execute(f"create database {TEMPLATE}")
+
+    async def copies(self, urls: Iterable[str]) -> None:
+        """Make databases at these URLs, each a copy of the template; they stay."""
+        for url in urls:
+            name = url.partition("?")[0].rpartition("/")[2]
+            await self._execute(f"create database {name} template {TEMPLATE}")
 
     def sibling(self, name: str) -> str:
         """The URL of another database of the same server."""

@@ -1,7 +1,7 @@
 """Adapters: what a vendor's interface has and the suites' tools lack, one record per call.
 
 Each is a function of an environment and of a call's arguments. None sees the dump: it reads, puts
-back or removes the one record that it is asked for, and an act answers with the record it made.
+back or removes the one record that it is asked for, and an act answers with what it made.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentdojo.default_suites.v1.tools import banking_client
+from agentdojo.default_suites.v1.tools import banking_client, calendar_client
 
 Adapter = Callable[..., Any]
 
@@ -30,14 +30,41 @@ def delete_event(world: Any, id: str) -> Any:
     return world.calendar.events.pop(id)
 
 
-def get_sent(world: Any) -> Any:
-    """Read the mails that were sent."""
-    return world.inbox.sent
+def _telling(act: Callable[..., Any]) -> Adapter:
+    """An act on the calendar, answered with the event and the mail that it sent."""
+
+    def acting(world: Any, **args: Any) -> Any:
+        event = act(world.calendar, world.inbox, **args)
+        mail = max(world.inbox.emails, key=int)
+        return {"event": event, "mail": mail}
+
+    acting.__doc__ = act.__doc__
+    acting.__name__ = act.__name__
+    return acting
+
+
+create_calendar_event = _telling(calendar_client.create_calendar_event)
+reschedule_calendar_event = _telling(calendar_client.reschedule_calendar_event)
+cancel_calendar_event = _telling(calendar_client.cancel_calendar_event)
 
 
 def get_mail(world: Any, id: str) -> Any:
-    """Read one mail, which does not mark it."""
-    return world.inbox.emails[id]
+    """Read one mail, and in which folder it is, which does not mark it."""
+    if id in world.inbox.trash:
+        return {"folder": "trash", "mail": world.inbox.trash[id]}
+    return {"folder": "inbox", "mail": world.inbox.emails[id]}
+
+
+def restore_mail(world: Any, id: str) -> Any:
+    """Take one mail out of the trash."""
+    world.inbox.emails[id] = world.inbox.trash.pop(id)
+    return get_mail(world, id)
+
+
+def mark_unread(world: Any, id: str) -> Any:
+    """Mark one mail as not read."""
+    world.inbox.emails[id].read = False
+    return get_mail(world, id)
 
 
 def put_file(world: Any, id: str, record: dict[str, Any]) -> Any:
@@ -86,11 +113,18 @@ def _named(*functions: Adapter) -> dict[str, Adapter]:
     return {function.__name__: function for function in functions}
 
 
+_OFFICE = (
+    get_event,
+    put_event,
+    delete_event,
+    create_calendar_event,
+    cancel_calendar_event,
+    get_mail,
+)
+
 ADAPTERS: Mapping[str, Mapping[str, Adapter]] = {
-    "workspace": _named(get_event, put_event, delete_event, get_sent, get_mail, put_file),
-    "travel": _named(
-        get_event, put_event, delete_event, get_sent, get_reservation, put_reservation
-    ),
+    "workspace": _named(*_OFFICE, reschedule_calendar_event, restore_mail, mark_unread, put_file),
+    "travel": _named(*_OFFICE, get_reservation, put_reservation),
     "banking": _named(schedule_transaction, delete_scheduled),
     "slack": _named(leave_channel, delete_page),
 }

@@ -12,6 +12,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from functools import cache
 from typing import Any
 
 import orjson
@@ -29,6 +30,7 @@ VERSION = "v1.2.2"
 
 Path = tuple[str, ...]
 Leaves = dict[Path, Json]
+ToolCall = tuple[str, Mapping[str, Json]]
 
 LEFT_OUT: frozenset[Path] = frozenset(
     {
@@ -62,21 +64,21 @@ class Task:
     def id(self) -> str:
         return f"{self.suite}/{self.name}"
 
+    def truth(self, environment: Any) -> list[ToolCall]:
+        """The calls that solve it, with plain arguments."""
+        return [(call.function, _plain(call.args)) for call in self.calls(environment)]
+
 
 def tasks() -> list[Task]:
     """All tasks of all suites."""
     found = []
 
-    def make(suite: Any, task: Any) -> Callable[[], Any]:
-        first: list[Any] = []  # to read an environment takes longer than to copy it
+    @cache  # to read an environment takes longer than to copy it
+    def of_suite(name: str) -> Any:
+        return get_suites(VERSION)[name].load_and_inject_default_environment({})
 
-        def fresh() -> Any:
-            if not first:
-                made = suite.load_and_inject_default_environment({})
-                first.append(task.init_environment(made))
-            return copy.deepcopy(first[0])
-
-        return fresh
+    def make(name: str, task: Any) -> Callable[[], Any]:
+        return lambda: task.init_environment(copy.deepcopy(of_suite(name)))
 
     for suite_name, suite in get_suites(VERSION).items():
         for name, task in suite.user_tasks.items():
@@ -84,7 +86,7 @@ def tasks() -> list[Task]:
                 Task(
                     suite_name,
                     name,
-                    make(suite, task),
+                    make(suite_name, task),
                     task.ground_truth,
                     suite.tools,
                 )
@@ -95,21 +97,33 @@ def tasks() -> list[Task]:
 class Fault(StrEnum):
     """What goes wrong with a call."""
 
-    REFUSED = "refused"
-    ERROR_BODY = "error body"
-    LOST_BEFORE = "lost before it acted"
-    LOST_AFTER = "lost after it acted"
-    LIES = "says done and does nothing"
+    REFUSED = "refused for good"
+    ERROR_BODY = "an error in the body of a success"
+    TRANSIENT = "not now: 503"
     NOT_SENT = "not sent"
+    LOST_BEFORE = "timed out before it acted"
+    LOST_AFTER = "timed out after it acted"
+    LIES = "says done and does nothing"
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A call that reached the world, and whether it did there what it is for."""
+
+    tool: str
+    args: str
+    key: str | None
+    acted: bool
 
 
 @dataclass
 class Dojo:
     """An environment as a connection; `adapters` are further tools, each a function of it.
 
-    `made` has the calls that reached it, reads too; a call under a key that it knows acts no more,
-    and is answered as it was. `slow` has, by tool, the seconds until a reply. `fault`
-    says what goes wrong with a call that is about to be made; `late` is called before each.
+    `arrived` has the calls that reached it, reads too. A call under a key that it knows acts no
+    more, and is answered as it was, a refusal too, as vendors do; one that was put off, or lied
+    about, it does not know. `slow` has, by tool, the seconds until a reply. `fault` says what goes
+    wrong with a call that is about to be made; `late` is called before each.
     """
 
     name: str
@@ -118,7 +132,7 @@ class Dojo:
     adapters: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
     fault: Callable[[str], Fault | None] = lambda _: None
     late: Callable[[str], None] = lambda _: None
-    made: list[str] = field(default_factory=list)
+    arrived: list[Arrived] = field(default_factory=list)
     answered: dict[str, Reply] = field(default_factory=dict)
     slow: dict[str, float] = field(default_factory=dict)
     generation: int = 0
@@ -150,22 +164,22 @@ class Dojo:
         fault = self.fault(tool)
         if fault is Fault.NOT_SENT:
             raise NotSent("It is not to be reached", connection=self.name)
-        self.made.append(tool)
-        if key is not None and key in self.answered:
-            return self.answered[key]
-        match fault:
-            case Fault.REFUSED:
-                return Reply(True, "Not allowed any more")
-            case Fault.ERROR_BODY:
-                return Reply(False, '{"error": "not allowed any more"}')
-            case Fault.LOST_BEFORE:
-                raise Lost("No answer", connection=self.name, reason="timeout")
-            case Fault.LIES:
-                return Reply(False, '{"message": "done"}')
-        reply = self.act(tool, args)
+        known = None if key is None else self.answered.get(key)
+        acts = known is None and fault in (None, Fault.LOST_AFTER)
+        self.arrived.append(Arrived(tool, spelt(args), key, acts))
+        if known is not None:
+            return known
+        if fault is Fault.LOST_BEFORE:
+            raise Lost("No answer", connection=self.name, reason="timeout")
+        if fault is Fault.TRANSIENT:
+            return Reply(True, "503 Service Unavailable")
+        if fault is Fault.LIES:
+            return Reply(False, '{"message": "done"}')
+        reply = FAILING[fault] if fault in FAILING else self.act(tool, args)
         if key is not None:
             self.answered[key] = reply
-        await asyncio.sleep(self.slow.get(tool, 0.0))
+        if tool in self.slow:
+            await asyncio.sleep(self.slow[tool])
         if fault is Fault.LOST_AFTER:
             raise Lost("No answer", connection=self.name, reason="timeout")
         return reply
@@ -187,6 +201,17 @@ class Dojo:
     def leaves(self) -> Leaves:
         """The world, leaf by leaf."""
         return dict(_flat(self.environment.model_dump(mode="json"), ()))
+
+
+def spelt(args: Mapping[str, Json]) -> str:
+    """Arguments in one spelling."""
+    return orjson.dumps(dict(args), option=orjson.OPT_SORT_KEYS).decode()
+
+
+FAILING = {
+    Fault.REFUSED: Reply(True, "Not allowed any more"),
+    Fault.ERROR_BODY: Reply(False, '{"error": "not allowed any more"}'),
+}
 
 
 def _flat(value: Json, path: Path) -> list[tuple[Path, Json]]:

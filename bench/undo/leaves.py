@@ -1,10 +1,13 @@
 """From a residue's claim to the dump's leaves that it speaks of; the map is frozen.
 
 A claim of one leaf is one path. A claim of a whole thing, which nothing could read, is the list of
-that thing's leaves: those of the kind, and of a mail that was sent those of each mail that is new.
+that thing's leaves: those of the kind, those under its key, and of a mail that was sent those of
+each new mail about the same.
 """
 
 from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
 
 from bench.undo.dojo import Leaves, Path
 from turnback.core.undo.rows import Claim
@@ -30,11 +33,48 @@ def claimed(claim: Claim, before: Leaves, now: Leaves) -> frozenset[Path]:
     key = tuple(str(part) for part in claim.resource.key)
     if kind == "sent":
         mails = {leaf[:3] for leaf in now if leaf[:2] == ("inbox", "emails")}
-        new = mails - {leaf[:3] for leaf in before}
+        new = {mail for mail in mails - {leaf[:3] for leaf in before} if _tells(mail, key[0], now)}
         return frozenset(leaf for leaf in now if leaf[:3] in new)
-    if path == ():
+    if kind == "trash":
+        return frozenset(leaf for leaf in now if leaf[:3] == ("inbox", "trash", key[0]))
+    if kind == "mail" and path == ("folder",):
+        folders = ("emails", key[0]), ("trash", key[0])
+        return frozenset(leaf for leaf in before.keys() | now.keys() if leaf[1:3] in folders)
+    if path == () and kind in WHOLE:
         return frozenset(WHOLE[kind])
+    if path == ():
+        return _whole(kind, key, before.keys() | now.keys())
     return frozenset({leaf} if (leaf := _leaf(kind, key, path)) is not None else ())
+
+
+THINGS: dict[str, tuple[Path, ...]] = {
+    "mails": (("inbox", "emails"),),
+    "mail": (("inbox", "emails"), ("inbox", "trash")),
+    "event": (("calendar", "events"),),
+    "file": (("cloud_drive", "files"),),
+    "files": (("cloud_drive", "files"),),
+    "transactions": (("bank_account", "transactions"),),
+    "planned": (("bank_account", "scheduled_transactions"),),
+    "scheduled": (("bank_account", "scheduled_transactions"),),
+    "user": (("user_account",),),
+    "channel": (("slack", "channel_inbox"),),
+    "inbox": (("slack", "user_inbox"), ("slack", "users")),
+    "member": (("slack", "user_channels"),),
+    "page": (("web", "web_content"),),
+}
+"""Where the things of a kind are, each under its key: of what was read, but is not known now."""
+
+
+def _whole(kind: str, key: Path, leaves: AbstractSet[Path]) -> frozenset[Path]:
+    """Every leaf of one thing, each by its path."""
+    under = [(*place, *key) for place in THINGS[kind]]
+    return frozenset(leaf for leaf in leaves if any(leaf[: len(one)] == one for one in under))
+
+
+def _tells(mail: Path, about: str, now: Leaves) -> bool:
+    """Whether a mail has this subject, or the event of this name or id attached."""
+    attached = now.get((*mail, "attachments", "0", "id_"))
+    return about in str(now[*mail, "subject"]) or attached == about
 
 
 def _leaf(kind: str, key: Path, path: Path) -> Path | None:

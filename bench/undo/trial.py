@@ -1,136 +1,255 @@
-"""One trial: a task made, perhaps disturbed, taken back; and what is wrong with what was said."""
+"""One trial: calls made, perhaps disturbed, taken back; and what is wrong with what was said."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
-from bench.undo.carrying import Ended, carry, go_on
-from bench.undo.dojo import Dojo, Fault, Leaves, Path, Task, differing
+from bench.undo.dojo import Fault, Leaves, Path, differing, spelt
 from bench.undo.leaves import claimed
-from bench.undo.scene import Scene, Tier, scene
-from bench.world import Store
-from turnback.core.effects import EffectClass
-from turnback.core.undo.rows import CompensationState, Outcome
+from bench.undo.scene import Scene
+from bench.undo.service import Undone
+from turnback.core.effects import Effect, ResourceKey, Verb
+from turnback.core.undo.rows import Claim, CompensationState, Outcome
 
-TAKEN_BACK = (CompensationState.REVERTED, CompensationState.COMPENSATED)
+BACK = frozenset(
+    {CompensationState.REVERTED, CompensationState.COMPENSATED, CompensationState.CANCELLED}
+)
+Act = Callable[[Any], object]
+
+
+class Rule(StrEnum):
+    """What no trial may break."""
+
+    FALSE = "said fully reverted while the world differs"
+    OVERWRITTEN = "a stranger's edit overwritten"
+    UNCLAIMED = "leaves that differ and no residue claims"
+    MISSED = "drift that was not found"
+    IMAGINED = "drift found where there was none"
+    CLICKED = "a second click that called or changed something"
+    OVERRUN = "more calls or reads than the budget, counted in the world"
+    TWICE = "an inverse that acted twice"
+    INSISTED = "a call tried again though refused for good"
+    LEFT = "undisturbed, all of it reversible, and not fully back"
+    LESS = "a fault that passed, and less was taken back than without it"
+
+
+class Expected(StrEnum):
+    """What must come of the effect that a stranger wrote to.
+
+    `REVIEW`: nothing is written, a person looks. `BACK`: it is taken back all the same, since it is
+    already as before, or the stranger's leaves lie beside. `NOTHING`: it cannot be taken back.
+    """
+
+    REVIEW = "review"
+    BACK = "back"
+    NOTHING = "nothing"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of one, counted in the world and held against what was said of it."""
+    """What came of one, counted in the world and held against what was said of it.
+
+    `broken` has how often each rule was.
+    """
 
     name: str
     changed: bool
     outcome: Outcome | None
     states: tuple[CompensationState, ...]
     differ: frozenset[Path]
-    unclaimed: frozenset[Path]
-    claimed: frozenset[Path]
-    overclaimed: frozenset[Path]
-    overwritten: frozenset[Path]
-    overrun: int
-    clicked_again: int
-
-    @property
-    def false_fully(self) -> bool:
-        return self.outcome is Outcome.FULLY_REVERTED and bool(self.differ)
+    claimed: int
+    overclaimed: int
+    calls: int
+    broken: Mapping[Rule, int]
 
     @property
     def fully(self) -> bool:
         return self.outcome is Outcome.FULLY_REVERTED and not self.differ
 
     @property
-    def reviewed(self) -> bool:
-        return CompensationState.NEEDS_REVIEW in self.states
+    def back(self) -> int:
+        """How many effects were taken back."""
+        return sum(state in BACK for state in self.states)
 
 
-Act = Callable[[Any], object]
+def faulty(fault: Fault, *, once: bool) -> Callable[[int], Fault | None]:
+    """Of each inverse call, or of the first alone, this goes wrong."""
+    return lambda n: None if once and n > 1 else fault
 
 
-async def trial(
-    store: Store,
-    task: Task,
-    tier: Tier,
-    *,
-    name: str | None = None,
-    stranger: Act | None = None,
-    fault: Callable[[int], Fault | None] = lambda _: None,
-) -> Trial:
-    """Make a task's calls, let a stranger act, take back; `fault` is of the n-th inverse call."""
-    async with scene(store, task, tier) as one:
-        await one.forward()
-        expected = dict(one.before)
-        theirs = disturbed(one.dojo, stranger)
-        apply(expected, theirs)
-        reads = {tool.name for tool in one.registry.all() if tool.classes == {EffectClass.READ}}
-        inverses = iter(range(1, 1_000))
-        one.dojo.fault = lambda tool: None if tool in reads else fault(next(inverses))
-        began = len(one.dojo.made)
-        ended = await carry(one)
-        made = [tool for tool in one.dojo.made[began:] if tool not in reads]
-        overrun = max(0, len(made) - ended.run.budget.calls)
-        overrun += max(0, len(one.dojo.made) - began - len(made) - ended.run.budget.reads)
-        now = one.dojo.leaves
-        again = await clicked_again(one, ended)
-        return judged(
-            name or task.id, one, ended, now, expected, theirs, overrun=overrun, again=again
-        )
-
-
-def disturbed(dojo: Dojo, stranger: Act | None) -> Leaves:
-    """What a stranger's act leaves at each path that it changes; None stands for gone."""
-    if stranger is None:
-        return {}
-    before = dojo.leaves
-    stranger(dojo.environment)
-    after = dojo.leaves
-    return {path: after.get(path) for path in differing(before, after)}
-
-
-def apply(world: Leaves, theirs: Leaves) -> None:
-    """Last written by a stranger: that value."""
-    for path, value in theirs.items():
-        world.pop(path, None)
-        if value is not None:
-            world[path] = value
-
-
-async def clicked_again(one: Scene, ended: Ended) -> int:
-    """Calls made, and leaves changed, by a second click on the same plan."""
-    before, made = one.dojo.leaves, len(one.dojo.made)
-    await go_on(one, ended)
-    return len(one.dojo.made) - made + len(differing(before, one.dojo.leaves))
-
-
-def judged(
-    name: str,
+async def taken_back(
     one: Scene,
-    ended: Ended,
-    now: Leaves,
-    expected: Leaves,
-    theirs: Leaves,
+    name: str,
     *,
-    overrun: int,
-    again: int,
+    fault: Callable[[int], Fault | None] | None = None,
+    late: Callable[[int, str], None] | None = None,
+    expects: Expected | None = None,
+    least: Trial | None = None,
+    once_only: bool = False,
+    disturbed: bool = False,
+    **asked: Any,
 ) -> Trial:
-    """What was said, held against the world leaf by leaf."""
-    differ = differing(expected, now)
-    claims = [claim for row in ended.residues.values() for claim in row.claims]
-    ours = {leaf for c in claims if not c.theirs for leaf in claimed(c, one.before, now)}
-    every = {leaf for c in claims for leaf in claimed(c, one.before, now)}
-    differs = differing(one.before, now)
+    """Take back what a scene's session did, and judge it.
+
+    `fault` and `late` are asked at each call, with how many writes there have been. `expects` is
+    what must come of a drift, `least` the trial without the fault, which passes. `once_only`: what
+    is refused is refused for good. `disturbed`: that not all of it comes back is no wonder.
+    """
+    began, start, theirs = len(one.dojo.arrived), one.dojo.leaves, dict(one.theirs)
+
+    def writes() -> int:
+        return len(one.writes(began))
+
+    if fault is not None:
+        unsent = 0  # a call that does not reach the world counts as well
+
+        def faults(tool: str) -> Fault | None:
+            nonlocal unsent
+            if tool in one.reads:
+                return None
+            found = fault(writes() + unsent + 1)
+            unsent += found is Fault.NOT_SENT
+            return found
+
+        one.dojo.fault = faults
+    if late is not None:
+        one.dojo.late = lambda tool: late(writes(), tool)
+    undone = await one.undo(**asked)
+    one.dojo.fault, one.dojo.late = lambda _: None, lambda _: None
+    judged = _Judged(
+        one, undone, began, start, theirs, await one.service.effects(one.session), one.dojo.leaves
+    )
+    found: dict[Rule, int] = dict(judged.told())
+    found[Rule.CLICKED] = await _clicked(one, undone)
+    states = judged.states
+    reviewed = CompensationState.NEEDS_REVIEW in states
+    if expects is Expected.REVIEW:
+        found[Rule.MISSED] = int(not reviewed)
+    elif expects is Expected.BACK:
+        found[Rule.IMAGINED] = int(not any(state in BACK for state in states))
+    elif expects is Expected.NOTHING or not disturbed:
+        found[Rule.IMAGINED] = int(reviewed)
+    if expects is None and not disturbed and fault is None:
+        found[Rule.LEFT] = int(judged.reversible and not judged.fully)
+    if once_only:
+        sent = [(call.tool, call.args) for call in judged.writes]
+        found[Rule.INSISTED] = len(sent) - len(set(sent))
+    back = sum(state in BACK for state in states)
+    if least is not None:
+        found[Rule.LESS] = max(0, least.back - back)
     return Trial(
         name=name,
-        changed=bool(differing(one.before, one.after)),
-        outcome=ended.run.outcome,
-        states=tuple(row.state for row in ended.compensations.values()),
-        differ=differ,
-        unclaimed=differ - every,
-        claimed=frozenset(ours),
-        overclaimed=frozenset(ours - differs),
-        overwritten=frozenset(p for p, value in theirs.items() if now.get(p) != value),
-        overrun=overrun,
-        clicked_again=again,
+        changed=bool(differing(one.before, start)),
+        outcome=judged.outcome,
+        states=states,
+        differ=judged.differ,
+        claimed=len(judged.ours),
+        overclaimed=len(judged.ours - differing(one.before, judged.now)),
+        calls=len(judged.writes),
+        broken={rule: count for rule, count in found.items() if count},
     )
+
+
+async def _clicked(one: Scene, undone: Undone | None) -> int:
+    """Calls made, and leaves changed, by a second click on the same plan."""
+    if undone is None:
+        return 0
+    before, arrived = one.dojo.leaves, len(one.dojo.arrived)
+    again = await one.service.click(one.session, str(undone.plan["plan_id"]))
+    assert again == undone.report["undo_id"], "a second click begins no undo of its own"
+    return len(one.dojo.arrived) - arrived + len(differing(before, one.dojo.leaves))
+
+
+class _Judged:
+    """A report held against the world, leaf by leaf.
+
+    `start` is the world as the undo began, `theirs` what strangers had written till then, `now` the
+    world as it ended. A stranger's leaf ends as the stranger left it; one that a later call of ours
+    had written over may also be as the undo found it.
+    """
+
+    def __init__(
+        self,
+        one: Scene,
+        undone: Undone | None,
+        began: int,
+        start: Leaves,
+        theirs: Leaves,
+        effects: Sequence[Effect],
+        now: Leaves,
+    ) -> None:
+        self.one, self.now, self.start, self.theirs = one, now, start, theirs
+        self.inverses = Counter(
+            (call.tool, spelt(call.args)) for one in effects for call in one.inverse or ()
+        )
+        self.report = {} if undone is None else undone.report
+        self.members = [] if undone is None else undone.plan["members"]
+        self.began = began
+        self.writes = one.writes(began)
+        self.states = tuple(
+            CompensationState(item["state"]) for item in self.report.get("items", ())
+        )
+        outcome = self.report.get("outcome")
+        self.outcome = None if outcome is None else Outcome(outcome)
+        expected = dict(one.before)
+        for path, value in one.theirs.items():
+            expected.pop(path, None)
+            if value is not None:
+                expected[path] = value
+        self.differ = differing(expected, now)
+        items = self.report.get("items", ())
+        self.earlier = {id_ for id_, left in one.residues.items() if left is not None}
+        self.earlier -= {item["effect_id"] for item in items}
+        one.residues |= {item["effect_id"]: None for item in items}
+        one.residues |= {left["effect_id"]: left for left in self.report.get("residues", ())}
+        self.ours: frozenset[Path] = frozenset()
+        self.every: frozenset[Path] = frozenset()
+        self.of_earlier: frozenset[Path] = frozenset()
+        for residue in filter(None, one.residues.values()):
+            for leaf in residue["leaves"]:
+                resource = ResourceKey(leaf["connection"], leaf["kind"], tuple(leaf["key"]))
+                claim = Claim(resource, tuple(leaf["path"]), leaf["theirs"])
+                paths = claimed(claim, one.before, now)
+                self.every |= paths
+                self.ours |= frozenset() if claim.theirs else paths
+                if residue["effect_id"] in self.earlier:
+                    self.of_earlier |= paths
+
+    @property
+    def fully(self) -> bool:
+        return self.outcome is Outcome.FULLY_REVERTED and not self.differ
+
+    @property
+    def reversible(self) -> bool:
+        """Whether the plan said that all of it is put back."""
+        return bool(self.members) and all(m["verb"] == Verb.REVERT for m in self.members)
+
+    def told(self) -> Iterator[tuple[Rule, int]]:
+        """What of it is broken that can be seen of any undo."""
+        fully = self.outcome is Outcome.FULLY_REVERTED
+        # What an earlier undo has left stays as it reported it: it is no member of this one.
+        yield Rule.FALSE, int(fully and bool(self.differ - self.of_earlier))
+        yield Rule.UNCLAIMED, len(self.differ - self.every)
+        yield Rule.OVERWRITTEN, sum(self._overwritten(path) for path in self.one.theirs)
+        yield Rule.OVERRUN, self._overrun()
+        acted = Counter((call.tool, call.args) for call in self.writes if call.acted)
+        yield Rule.TWICE, (acted - self.inverses).total()
+
+    def _overwritten(self, path: Path) -> bool:
+        is_now, value = self.now.get(path), self.one.theirs[path]
+        if is_now == value:
+            return False
+        since = path not in self.theirs or self.theirs[path] != value
+        return since or is_now != self.start.get(path)
+
+    def _overrun(self) -> int:
+        if not self.report:
+            return len(self.one.dojo.arrived) - self.began
+        budget = self.report["budget"]
+        reads = len(self.one.dojo.arrived) - self.began - len(self.writes)
+        more: int = max(0, len(self.writes) - budget["calls"]) + max(0, reads - budget["reads"])
+        return more
