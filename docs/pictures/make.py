@@ -66,6 +66,16 @@ def ask(page: Page, text: str) -> None:
     expect(page.locator(".status-line .status-words")).to_have_text("Ready", timeout=60_000)
 
 
+def open_sheet(page: Page, name: str) -> None:
+    """What the bar has over a session; on a narrow page it is in a menu."""
+    button = page.get_by_role("button", name=name, exact=True)
+    if button.is_visible():
+        button.click()
+    else:
+        page.get_by_role("button", name="More of this session").click()
+        page.get_by_role("menuitem", name=name).click()
+
+
 def open_file(page: Page, name: str) -> None:
     """A new session from one of the tests' files."""
     with page.expect_file_chooser() as chooser:
@@ -88,7 +98,7 @@ def tell(page: Page, address: str) -> None:
     page.get_by_role("button", name="Revert to before “Keep").click()
     ask(page, CHANGE)
     ask(page, "Sort by amount")
-    page.get_by_role("button", name="Share", exact=True).click()
+    open_sheet(page, "Share")
     for name in ("grace", "vera"):
         page.get_by_label("Name of a person or program").fill(name)
         page.keyboard.press("Enter")
@@ -128,7 +138,7 @@ def look(page: Page, address: str, suffix: str, wanted: set[str]) -> None:
     page.locator(".branch-count").click()
     take("lines")
     page.keyboard.press("Escape")
-    page.get_by_role("button", name="Share", exact=True).click()
+    open_sheet(page, "Share")
     expect(page.get_by_role("listitem", name="vera")).to_be_visible()
     take("share")
     page.keyboard.press("Escape")
@@ -137,7 +147,7 @@ def look(page: Page, address: str, suffix: str, wanted: set[str]) -> None:
     expect(page.get_by_label("Message to the agent")).to_have_value(CHANGE)
     expect(page.locator(".origin")).to_be_visible()
     take("fork")
-    page.get_by_role("button", name="Family").click()
+    open_sheet(page, "Family")
     expect(page.get_by_role("tree")).to_be_visible()
     take("family")
     page.keyboard.press("Escape")

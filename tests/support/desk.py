@@ -228,6 +228,14 @@ class Desk:
         await expect(self.sheet).to_contain_text("would leave the conversation")
         return self.sheet
 
+    async def bar(self, name: str) -> None:
+        """Press what the bar over the session has, or, on a narrow page, the menu in its place."""
+        button = self.page.get_by_role("button", name=name, exact=True)
+        if await button.is_visible():
+            return await button.click()
+        await self.page.get_by_role("button", name="More of this session").click()
+        await self.page.get_by_role("menuitem", name=name).click()
+
     async def fork(self, prompt: str, how: str) -> None:
         """Fork at this turn, as its menu calls it."""
         await self.page.get_by_role("button", name=f"Fork from “{prompt}”", exact=True).click()

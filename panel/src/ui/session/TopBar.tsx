@@ -5,6 +5,7 @@ import { useState } from "react";
 import { AccountMenu } from "../account/AccountMenu";
 import { EditableName } from "../common/EditableName";
 import { Logo } from "../common/Logo";
+import { Menu, type MenuItem } from "../common/Menu";
 import { ThemeToggle } from "../common/ThemeToggle";
 import { FamilyIcon, HistoryIcon, KeysIcon, SaveIcon, SettingsIcon, ShareIcon, WorldIcon } from "../icons";
 import { navigate } from "../router";
@@ -43,6 +44,36 @@ export function TopBar({
   worldOpen: boolean;
 }) {
   const [editing, setEditing] = useState(false);
+  const loading = ready ? null : "The session is still loading";
+  const sheets: MenuItem[] = [
+    {
+      label: "Settings",
+      detail: "Its name, who sees it, what its runs are held to",
+      icon: <SettingsIcon />,
+      blocked: loading,
+      onSelect: onSettings,
+    },
+    {
+      label: "Share",
+      detail: "Who may read it and write in it",
+      icon: <ShareIcon />,
+      blocked: loading,
+      onSelect: onShare,
+    },
+    {
+      label: "Family",
+      detail: "What it was forked from, and its forks",
+      icon: <FamilyIcon />,
+      blocked: loading,
+      onSelect: onFamily,
+    },
+    {
+      label: "Keyboard shortcuts",
+      detail: "Keys that work on this page (?)",
+      icon: <KeysIcon />,
+      onSelect: onHelp,
+    },
+  ];
   return (
     <header className="top-bar">
       <a
@@ -117,45 +148,22 @@ export function TopBar({
         >
           <HistoryIcon />
         </button>
-        <button
-          type="button"
-          className="button icon-only quiet"
-          onClick={onSettings}
-          disabled={!ready}
-          title="Settings: its name, who sees it, what its runs are held to"
-          aria-label="Settings"
-        >
-          <SettingsIcon />
-        </button>
-        <button
-          type="button"
-          className="button icon-only quiet"
-          onClick={onShare}
-          disabled={!ready}
-          title="Share: who may read it and write in it"
-          aria-label="Share"
-        >
-          <ShareIcon />
-        </button>
-        <button
-          type="button"
-          className="button icon-only quiet"
-          onClick={onFamily}
-          disabled={!ready}
-          title="Family: what it was forked from, and its forks"
-          aria-label="Family"
-        >
-          <FamilyIcon />
-        </button>
-        <button
-          type="button"
-          className="button icon-only quiet"
-          onClick={onHelp}
-          title="Keyboard shortcuts (?)"
-          aria-label="Keyboard shortcuts"
-        >
-          <KeysIcon />
-        </button>
+        {sheets.map(({ label, detail, icon, blocked, onSelect }) => (
+          <button
+            key={label}
+            type="button"
+            className="button icon-only quiet where-wide"
+            onClick={onSelect}
+            disabled={blocked != null}
+            title={`${label}: ${detail}`}
+            aria-label={label}
+          >
+            {icon}
+          </button>
+        ))}
+        <span className="where-narrow">
+          <Menu label="More of this session" items={sheets} />
+        </span>
         <ThemeToggle />
         <AccountMenu />
       </div>
