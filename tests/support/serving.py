@@ -22,6 +22,7 @@ from turnback.api import protocol
 from turnback.api.person import new_token
 from turnback.app import create_app
 from turnback.core.principal import LOCAL
+from turnback.serve import address_at
 from turnback.sessions.actor import Run
 from turnback.settings import Settings
 
@@ -59,6 +60,12 @@ class Server:
         run = (await self.app.state.sessions.get(LOCAL, session_id)).run
         assert isinstance(run, Run)
         return run
+
+    async def let_in(self, context: Any) -> None:
+        """Make who uses this browser a person, as the printed address would."""
+        if code := address_at(self.url, self.person.token).partition("#")[2]:
+            answer = await context.request.post(f"{self.url}/person", data={"code": code})
+            assert answer.ok, await answer.text()
 
     def connect(self, session_id: str, *, v1: bool = True, query: str = "", **more: Any) -> Client:
         """A client of a session's socket; enter it to connect."""
