@@ -231,10 +231,10 @@ class Desk:
     async def bar(self, name: str) -> None:
         """Press what the bar over the session has, or, on a narrow page, the menu in its place."""
         button = self.page.get_by_role("button", name=name, exact=True)
-        if await button.is_visible():
-            return await button.click()
-        await self.page.get_by_role("button", name="More of this session").click()
-        await self.page.get_by_role("menuitem", name=name).click()
+        if not await button.is_visible():
+            await self.page.get_by_role("button", name="More of this session").click()
+            button = self.page.get_by_role("menuitem", name=name)
+        await button.click()
 
     async def fork(self, prompt: str, how: str) -> None:
         """Fork at this turn, as its menu calls it."""
