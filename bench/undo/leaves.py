@@ -36,9 +36,14 @@ def claimed(claim: Claim, before: Leaves, now: Leaves) -> frozenset[Path]:
         new = {mail for mail in mails - {leaf[:3] for leaf in before} if _tells(mail, key[0], now)}
         return frozenset(leaf for leaf in now if leaf[:3] in new)
     if kind == "trash":
-        return frozenset(leaf for leaf in now if leaf[:3] == ("inbox", "trash", key[0]))
+        trash = ("inbox", "trash")  # that it is empty is a leaf of its own
+        return frozenset(
+            leaf
+            for leaf in before.keys() | now.keys()
+            if leaf in (trash, (*trash, key[0], *leaf[3:]))
+        )
     if kind == "mail" and path == ("folder",):
-        folders = ("emails", key[0]), ("trash", key[0])
+        folders = ("emails", key[0]), ("trash", key[0]), ("trash",)
         return frozenset(leaf for leaf in before.keys() | now.keys() if leaf[1:3] in folders)
     if path == () and kind in WHOLE:
         return frozenset(WHOLE[kind])

@@ -33,7 +33,8 @@ class Story:
         self.random = Random(f"{suite} {seed}")
         self.suite = suite
         self.world = world
-        self.events: set[str] = set()
+        calendar = getattr(world, "calendar", None)
+        self.events = set() if calendar is None else set(calendar.events)
         self.members: set[tuple[str, str]] = set()
 
     def of(self, some: Sequence[Any]) -> Any:
@@ -46,11 +47,12 @@ class Story:
         return self.random.random() < share
 
     def event(self) -> str | None:
-        left = sorted(self.world.calendar.events.keys() - self.events)
-        return self._marked(self.of(left)) if left else None
-
-    def _marked(self, id_: str) -> str:
-        self.events.add(id_)
+        """One of those that were there at first and still are, not written to by us."""
+        left = sorted(self.events & self.world.calendar.events.keys())
+        if not left:
+            return None
+        id_ = str(self.of(left))
+        self.events.remove(id_)
         return id_
 
     def file(self) -> str:

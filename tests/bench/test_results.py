@@ -88,7 +88,7 @@ def test_each_gate_of_undo_was_measured_and_holds() -> None:
     gates = RESULTS["undo"]["gates"]
     assert len(gates) >= len(GATES_ASKED_FOR)
     for gate in gates:
-        assert list(gate) == ["name", "figure", "of", "target", "met"]
+        assert list(gate) == ["name", "figure", "of", "gate", "met"]
         assert gate["of"] > 0
         assert gate["met"], gate["name"]
 
