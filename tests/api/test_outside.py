@@ -152,6 +152,26 @@ async def test_calls_of_one_step_are_made_in_the_models_order(
             assert w.phone() == "10"
 
 
+async def test_reads_of_one_step_overlap_and_what_is_written_after_them_waits(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider, approval="never") as w:
+        meetings = [
+            call("python__meet", {"at": w.mailbox, "who": who}, id=who, index=n)
+            for n, who in enumerate(("one", "other"))
+        ]
+        provider.will([*meetings, w.mails("Hello", index=2)], [text("done")])
+        session = await w.server.session()
+        async with w.server.connect(session) as client:
+            await client.snapshot()
+            await client.prompt("meet, then write")
+            await over(client)
+            met = [json.loads(result["output"]) for result in results(client)[:2]]
+            assert [one["met"] for one in met] == ["one", "other"]  # neither waits for ever
+            assert [one["mailed"] for one in met] == ["", ""]
+            assert w.mailed() == "Hello\n"
+
+
 @pytest.mark.undo(25)
 async def test_a_stop_in_the_middle_of_a_call_leaves_it_known_or_in_doubt(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider

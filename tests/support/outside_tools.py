@@ -115,6 +115,17 @@ async def remove_contact(id: str) -> dict[str, Any]:
     return {"ok": True}
 
 
+@tool(contract={"cases": [{"class": "read"}]})
+async def meet(at: str, who: str) -> dict[str, Any]:
+    """Wait until two have come; what was sent to the mailbox beside it by then."""
+    arrived(at, f"meet-{who}")
+    calls = Path(at).parent / "calls"
+    while calls.read_text().count("meet-") < 2:  # noqa: ASYNC110 - a file has no event
+        await asyncio.sleep(0.01)
+    mailbox = Path(at).parent / "mailbox"
+    return {"met": who, "mailed": mailbox.read_text() if mailbox.exists() else ""}
+
+
 @tool()
 async def send_mail(to: str, text: str) -> dict[str, Any]:
     """Send a mail."""
