@@ -130,6 +130,21 @@ async def test_a_call_in_whose_middle_the_server_died_is_made_again_by_its_key_a
     assert len(g.world["trash"]) == 1
 
 
+@of("tracker")
+async def test_what_a_stranger_wrote_before_a_doubt_was_settled_is_not_taken_for_ours(
+    g: Ground,
+) -> None:
+    """The look that follows the call comes late: what is there by then may be anybody's."""
+    g.script({"count": "writes", "at": 1, "fault": "dies_after"})
+    await g.turn(("create_ticket", {"title": "ours"}))
+    [made] = g.world["tickets"].keys() - {"T-1", "T-2", "T-3"}
+    assert g.stranger("add_watcher", id=made, user="theirs")
+    await eventually(g.is_back)
+    assert states(await g.undo()) == ["needs_review"]
+    assert g.world["tickets"][made]["watchers"] == ["theirs"]
+    assert not g.overwritten()
+
+
 @of("booking")
 @pytest.mark.parametrize("fault", ["dies_before", "dies_after"])
 async def test_an_undo_does_not_make_a_payment_that_may_never_have_been_made(

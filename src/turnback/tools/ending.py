@@ -7,13 +7,14 @@ nobody knows. An error in the body of a success is a failure.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from turnback.core import drift
 from turnback.core.contracts import answers, choose, states
 from turnback.core.contracts.choose import Before, Decision
+from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import Contract
 from turnback.core.contracts.states import Observation, Unreadable
 from turnback.core.drift import LedgerEntry, Source
@@ -74,10 +75,13 @@ def succeeded(
     *,
     known: Known,
     can_seal: bool,
+    late: bool = False,
 ) -> Ended:
     """A call that said that it was done.
 
-    `after` is what its things are now, those among them that it has made.
+    `after` is what its things are now, those among them that it has made. If that is `late`, long
+    after the call, somebody else may have written since: only what its arguments or its answer
+    account for is taken for its own.
     """
     decision = choose.decide(
         contract, effect.connection, effect.args, before, result, keeps_secrets=can_seal
@@ -103,6 +107,9 @@ def succeeded(
         and all(touch.before is not None and _is_as_before(touch) for touch in touches)
     )
     state = CallState.DONE_UNCHANGED if unchanged else CallState.DONE
+    if late:
+        given = [*_values(dict(effect.args)), *_values(result)]
+        touches = tuple(_own(touch, given) for touch in touches)
     ended = replace(
         effect,
         **_decided(decision) | {"class_": class_},
@@ -232,6 +239,31 @@ def _touches(
             taken=taken.get(key, taken.get(own, frozenset())),
         )
     return tuple(touches.values())
+
+
+def _own(touch: Touch, given: Sequence[Json]) -> Touch:
+    """A touch with those leaves alone of which the values are among these."""
+    own = {p: v for p, v in touch.wrote.items() if any(same(v, one) for one in given)}
+    return replace(touch, wrote=own)
+
+
+def accounted_for(effect: Effect) -> bool:
+    """Whether the call's own arguments are what its things have become."""
+    given = list(_values(dict(effect.args)))
+    return all(
+        not touch.removed and len(_own(touch, given).wrote) == len(touch.wrote)
+        for touch in effect.touches
+    )
+
+
+def _values(value: Json) -> Iterator[Json]:
+    yield value
+    if isinstance(value, dict):
+        for member in value.values():
+            yield from _values(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _values(item)
 
 
 def _is_as_before(touch: Touch) -> bool:

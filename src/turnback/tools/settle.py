@@ -9,16 +9,14 @@ its arguments do not account for may be a stranger's, and leaves the doubt as it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from turnback.core.contracts import answers, choose, secrets, states
 from turnback.core.contracts.answers import Applied, NotApplied
 from turnback.core.contracts.choose import Before
-from turnback.core.contracts.equality import same
 from turnback.core.contracts.model import Contract
-from turnback.core.effects import CallState, Effect, Json, LeafPath, Touch
+from turnback.core.effects import CallState, Effect, Json
 from turnback.core.errors import Lost, NotSent, ResourceBusy, Unresolved
 from turnback.store.effects import CallOutcome, Effects, Logged, Purpose
 from turnback.store.ledger import Ledger
@@ -189,6 +187,7 @@ async def _found_out(
             result,
             known=known,
             can_seal=by.effects.can_seal,
+            late=True,
         )
 
     async def look() -> Ended | None:
@@ -199,7 +198,7 @@ async def _found_out(
         looked = ending.failed(effect, contract, before, seen, None, known=known, replied=True)
         clean = looked.effect.state is CallState.FAILED_CLEAN
         dirty = looked.effect.state is CallState.FAILED_DIRTY
-        return looked if clean or (dirty and _accounted_for(looked.effect)) else None
+        return looked if clean or (dirty and ending.accounted_for(looked.effect)) else None
 
     if contract.find is not None:
         reply, n = await _again(by, connection, contract, logged, place, Purpose.FIND)
@@ -225,6 +224,9 @@ async def _found_out(
                 failed = ending.failed(
                     effect, contract, before, seen, answer, known=known, replied=True
                 )
+                dirty = failed.effect.state is CallState.FAILED_DIRTY
+                if dirty and not ending.accounted_for(failed.effect):
+                    return None, None, 0
                 return failed, CallOutcome.FAILED, n
             return await done(answer), CallOutcome.REPLIED, n
     if contract.makes and (looked := await look()) is not None:
@@ -269,30 +271,3 @@ async def _again(
     except (NotSent, Lost):
         return None, n
     return reply, n
-
-
-def _accounted_for(effect: Effect) -> bool:
-    """Whether the call's own arguments are what its things have become."""
-    given = list(_values(dict(effect.args)))
-
-    def is_ours(value: Json) -> bool:
-        return any(same(value, one) for one in given)
-
-    return all(
-        not touch.removed and all(is_ours(value) for value in _written(touch).values())
-        for touch in effect.touches
-    )
-
-
-def _written(touch: Touch) -> dict[LeafPath, Json]:
-    return dict(touch.wrote)
-
-
-def _values(value: Json) -> Iterator[Json]:
-    yield value
-    if isinstance(value, dict):
-        for member in value.values():
-            yield from _values(member)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _values(item)

@@ -140,7 +140,7 @@ def remove_guests(w: World, id: str, guests: list[str]) -> Any:
 def charge(w: World, amount: int, of: str) -> Any:
     id_ = _new(w, "P")
     w["payments"][id_] = {"state": "paid", "amount": amount, "of": of}
-    return {"payment": {"id": id_, "status": "succeeded"}}
+    return {"payment": {"id": id_, **w["payments"][id_]}}
 
 
 def refund(w: World, payment: str) -> Any:

@@ -92,7 +92,7 @@ def list_links(w: World, id: str) -> Any:
 def create_ticket(w: World, title: str) -> Any:
     id_ = _new(w, "T-")
     w["tickets"][id_] = ticket(id_, title, w["n"])
-    return {"ticket": {"id": id_, "url": f"https://x/{id_}"}}
+    return {"ticket": {"url": f"https://x/{id_}", **w["tickets"][id_]}}
 
 
 def edit_ticket(w: World, id: str, **fields: Any) -> Any:
