@@ -8,7 +8,7 @@ from bench import floors
 from bench.measure import Row, Series, against, bounded, in_turn
 from bench.outside import Outside, outside
 from bench.world import World
-from turnback.core.principal import LOCAL
+from turnback.core.principal import LOCAL_PERSON
 from turnback.core.undo.asked import AskedUndo
 from turnback.core.undo.rows import Outcome
 from turnback.sessions.commands import Asked, Undo
@@ -58,9 +58,9 @@ async def undone(tools: Outside, turn_id: str) -> tuple[float, float]:
     actor = tools.actor
     asked = AskedUndo(ids=(turn_id,))
     began = time.perf_counter()
-    stored, _ = await actor.undo_planning.show(asked, by=LOCAL.id)
+    stored, _ = await actor.undo_planning.show(asked, by=LOCAL_PERSON.id)
     planned = time.perf_counter()
-    done = await actor.ask(Asked(Undo(stored.id), LOCAL))
+    done = await actor.ask(Asked(Undo(stored.id), LOCAL_PERSON))
     if (run := actor.undoing) is not None:
         await run.ended.wait()
     ran = time.perf_counter()
