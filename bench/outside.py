@@ -12,8 +12,10 @@ from typing import Any
 import orjson
 
 from bench.world import ByHand, Store
+from turnback.agent.models import ChatModel
 from turnback.core.contracts.model import Key, parse
 from turnback.core.effects import Json
+from turnback.core.errors import ModelNotConfigured
 from turnback.sessions.actor import Actor
 from turnback.sessions.outside import OutsideTools
 from turnback.sessions.undo_carrier import UndoCarrier
@@ -154,5 +156,10 @@ async def outside(store: Store) -> AsyncIterator[Outside]:
     tools = OutsideTools(catalog, calls, dao.contracts)
     await tools.offered()
     session = await store.session()
-    async with store.actor(session, hand.start, UndoCarrier(dao, settings, tools)) as actor:
+    carrier = UndoCarrier(dao, settings, tools, _no_model)
+    async with store.actor(session, hand.start, carrier) as actor:
         yield Outside(actor, hand, instant, registry, calls)
+
+
+async def _no_model(name: str) -> ChatModel:
+    raise ModelNotConfigured(f"The instant tools have no agent, and so no model `{name}`")

@@ -249,6 +249,8 @@ class Settings(BaseSettings):
     """How long a plan that was shown may be run."""
     undo_reads: Positive = 16
     """How often an undo may look at the things of each effect, on average."""
+    undo_tokens: Positive = 100_000
+    """Tokens that the agents of one undo may use, where contracts have such (`agentic`)."""
     undo_timeout: Seconds = 600.0
     """After how long an undo begins nothing more."""
     undo_attempts: Positive = 4

@@ -159,6 +159,7 @@ class Effect:
     date, amount). `residue` is the template of what it leaves, `not_kept` what the inverse does
     not bring back. `hold_until`, `cancel_until` and `settles_at` are in ms since the epoch. Of a
     `purged` one nothing is left to put back. A `restored` one came out of a backup: what was done
+    `agentic` has the bounds of the agent that may offset it, as its contract has them.
     since then is not known.
     """
 
@@ -195,3 +196,4 @@ class Effect:
     settles_at: int | None = None
     purged: bool = False
     restored: bool = False
+    agentic: Mapping[str, Json] | None = None

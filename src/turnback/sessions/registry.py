@@ -74,7 +74,9 @@ class Sessions:
         self._models: OrderedDict[str, ChatModel] = OrderedDict()
         self.outside = None if catalog is None else _outside(dao, settings, catalog)
         self._runner = Runner(settings, self.model, self.outside)
-        self._undoer = None if self.outside is None else UndoCarrier(dao, settings, self.outside)
+        self._undoer = (
+            None if self.outside is None else UndoCarrier(dao, settings, self.outside, self.model)
+        )
         self._holding = None if self.outside is None else HeldCalls(dao, self.outside, settings)
         self._actors: dict[str, Actor] = {}
         self._opening: dict[str, asyncio.Future[Actor]] = {}

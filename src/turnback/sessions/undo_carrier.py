@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from turnback.core.effects import Effect
+from turnback.core.undo.actions import Delegated
 from turnback.sessions.actor import Actor, UndoRun
 from turnback.sessions.outside import OutsideTools
+from turnback.sessions.undo_agent import UndoAgents
 from turnback.sessions.undoing import undo_limits
 from turnback.settings import Settings
 from turnback.store.dao import Dao
+from turnback.tools.settle import Place
+from turnback.undo.gatekeeping import Gatekeeper
 from turnback.undo.runner import RunnerLimits, Step, UndoRunner
+
+if TYPE_CHECKING:
+    from turnback.agent.models import ChatModel
 
 
 class UndoCarrier:
     """Starts the runs of undos with the tools that this process reaches."""
 
-    def __init__(self, dao: Dao, settings: Settings, outside: OutsideTools) -> None:
+    def __init__(
+        self,
+        dao: Dao,
+        settings: Settings,
+        outside: OutsideTools,
+        model_for: Callable[[str], Awaitable[ChatModel]],
+    ) -> None:
         self._dao = dao
         self._outside = outside
+        self._agents = UndoAgents(settings, model_for, outside)
         self._runner = UndoRunner(
             reach=outside,
             locks=dao.locks,
@@ -41,14 +58,15 @@ class UndoCarrier:
             touch.resource for one in carried.logged.values() for touch in one.effect.touches
         )
         ledger = await self._dao.ledger.entries(actor.project_id, touched)
-        hands = _Hands(self._dao, actor, run)
+        hands = _Hands(self._dao, actor, run, self._agents)
         await self._runner.carry(actor.key, actor.project_id, carried, hands, ledger=ledger)
 
 
 class _Hands:
     """An actor, as the runner has it."""
 
-    def __init__(self, dao: Dao, actor: Actor, run: UndoRun) -> None:
+    def __init__(self, dao: Dao, actor: Actor, run: UndoRun, agents: UndoAgents) -> None:
+        self._agents = agents
         self.leave, self.stopping = run.leave, run.stopping
         self._dao = dao
         self._actor = actor
@@ -68,6 +86,28 @@ class _Hands:
     def is_stopped(self) -> bool:
         under_way = self._actor.memory.undo
         return under_way is not None and under_way.id == self._run.id and under_way.stopped
+
+    async def offset(self, effect: Effect, gate: Gatekeeper) -> Delegated:
+        actor, stop = self._actor, asyncio.Event()
+        place = Place(
+            key=actor.key,
+            project_id=actor.project_id,
+            turn_id=effect.turn_id,
+            step_id=effect.step_id,
+            fence=self._run.fence,
+            undo_id=self._run.id,
+        )
+
+        async def left() -> None:
+            await self.leave.wait()
+            stop.set()
+
+        leaving = asyncio.create_task(left())
+        try:
+            model = actor.memory.row.model
+            return await self._agents.offset(effect, place, gate, model=model, stop=stop)
+        finally:
+            leaving.cancel()
 
     async def pause(self, seconds: float) -> None:
         if self.is_stopped():

@@ -39,6 +39,7 @@ def undo_limits(settings: Settings) -> UndoLimits:
     """The limits of the settings as the core has them, in ms."""
     return UndoLimits(
         reads_per_member=settings.undo_reads,
+        tokens=settings.undo_tokens,
         run_ms=round(settings.undo_timeout * 1000),
         attempts=settings.undo_attempts,
         effect_attempts=settings.undo_effect_attempts,

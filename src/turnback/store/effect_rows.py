@@ -95,7 +95,7 @@ def about(effect: Effect) -> dict[str, Any]:
         "names": effect.names,
         "residue": effect.residue,
         "not_kept": effect.not_kept,
-    }
+    } | ({} if effect.agentic is None else {"agentic": effect.agentic})
 
 
 def effect(row: asyncpg.Record, sealer: Sealer) -> tuple[Effect, Json]:
@@ -129,6 +129,7 @@ def effect(row: asyncpg.Record, sealer: Sealer) -> tuple[Effect, Json]:
         names=said.get("names", {}),
         residue=said.get("residue"),
         not_kept=tuple(said.get("not_kept", ())),
+        agentic=said.get("agentic"),
         at=ms_of(row["at"]) or 0,
         hold_until=ms_of(row["hold_until"]),
         cancel=_calls_of(held["cancel"]),

@@ -56,6 +56,7 @@ _TYPES = {
     "event_type": "text",
     "event_data": "json",
     "node": "uuid",
+    "undo": "uuid",
     "claimed_for": "float8",
 }
 """The types of what a statement's guard and parts are given, by name."""
@@ -148,6 +149,12 @@ _OWNED = """s as (
     select project_id from sessions where root_id = %(root)s and id = %(session)s
         and fence = %(at_fence)s and state <> 'AVAILABLE' and deleted_at is null for share)"""
 
+_UNDOING = """s as (
+    select project_id from sessions where root_id = %(root)s and id = %(session)s
+        and fence = %(at_fence)s and deleted_at is null and exists (select from undo_runs u
+            where u.root_id = %(root)s and u.id = %(undo)s and u.ended_at is null) for share)"""
+"""Of a call that the agent of a compensation makes: the undo's run is owned, no step is open."""
+
 OPEN = """with off as materialized (select set_config('synchronous_commit', 'off', true)),
 s as (
     select project_id from sessions where root_id = $1::uuid and id = $2::uuid
@@ -172,16 +179,23 @@ _OF_SESSION = "e.session_id is not distinct from %(session)s"
 
 
 @cache
-def intend(*, locked: bool, renewing: bool, knowing: bool, telling: bool) -> Statement:
+def intend(
+    *, locked: bool, renewing: bool, knowing: bool, telling: bool, undoing: bool = False
+) -> Statement:
     """Commits an intent, if the run is owned, its step open, no like of it in doubt.
 
     `locked`: and if its locks are held, which are renewed where it is `renewing`. `knowing`: it
     also finds the ledger's newest entries of some resources, a row for each; one row in any case.
-    `telling`: the session is told, since the call is held back.
+    `telling`: the session is told, since the call is held back. `undoing`: the run is an undo's.
     """
-    owned, told = _OWNED, ""
+    owned, told = _UNDOING if undoing else _OWNED, ""
+    columns, values = ", ".join(_INTENT), ", ".join(f"%({name})s" for name in _INTENT)
+    step = """s, open_steps o
+    where o.root_id = %(root)s and o.session_id = %(session)s and o.id = %(step_id)s"""
+    if undoing:
+        columns, values, step = f"undo_id, {columns}", f"%(undo)s, {values}", "s where true"
     if telling:
-        owned, told = _written_to(_OWNED), f",{_told('made')}"
+        owned, told = _written_to(owned), f",{_told('made')}"
     held, is_held = "", "true"
     if locked:
         held = """
@@ -207,13 +221,12 @@ doubtful as (
         and e.state in ('intent', 'in_doubt') and e.connection = %(connection)s
         and e.tool = %(tool)s and e.args::jsonb = %(args)s::jsonb),
 made as (
-    insert into effects (root_id, session_id, fence, number, {", ".join(_INTENT)})
+    insert into effects (root_id, session_id, fence, number, {columns})
     select %(root)s, %(session)s, %(at_fence)s, (
             select coalesce(max(number), 0) + 1 from effects
             where root_id = %(root)s and session_id = %(session)s),
-        {", ".join(f"%({name})s" for name in _INTENT)}
-    from s, open_steps o
-    where o.root_id = %(root)s and o.session_id = %(session)s and o.id = %(step_id)s
+        {values}
+    from {step}
         and {is_held} and (%(over_doubt)s or not exists (select from doubtful))
     returning number){told}
 {found}""")
@@ -318,9 +331,12 @@ order by e.claimed_until limit $1::bigint"""
 """Calls whose sender is gone, or has had more time than any call may take."""
 
 
-CONFIRM = Statement.of(f"""with {_OWNED}
+CONFIRM, CONFIRM_UNDOING = (
+    Statement.of(f"""with {owned}
 select exists (select from s) and exists (select from effects
     where root_id = %(root)s and id = %(effect_id)s and state = 'intent')""")
+    for owned in (_OWNED, _UNDOING)
+)
 
 AGAIN = """with e as (
     select id from effects where root_id = $1::uuid and id = $3::uuid
@@ -519,6 +535,7 @@ class Effects:
         project_id: str | None = None,
         resources: Sequence[ResourceKey] = (),
         newest: int | None = None,
+        undo_id: str | None = None,
     ) -> Intended:
         """Commit that a call is about to be sent. `key_until` is in ms.
 
@@ -531,7 +548,8 @@ class Effects:
         locks are held. Raises `InDoubt` where the same call of the session was made before and
         nobody knows what it did, unless it is to be made `over_doubt`, `FencedOff` where the run is
         not this process's any more or its step is not open, `ResourceBusy` where a lock was lost,
-        `DatabaseUnavailable`; in all of these the call must not be sent.
+        `DatabaseUnavailable`; in all of these the call must not be sent. With an `undo_id`
+        the run is that undo's.
         """
         values = self._states(effect, before, secret=secret) | {
             "root": key.root_id,
@@ -555,6 +573,7 @@ class Effects:
             "at": time_of(effect.at),
             "project": project_id,
             "newest": newest,
+            "undo": undo_id,
         }
         values["places"], values["kinds"], values["keys"] = ledger.to_places(resources)
         telling = effect.state is CallState.HELD
@@ -564,6 +583,7 @@ class Effects:
             renewing=not held.lasts(lock_expiry),
             knowing=bool(resources),
             telling=telling,
+            undoing=undo_id is not None,
         )
         rows = await self._numbered(statement, values)
         row = rows[0]
@@ -649,12 +669,21 @@ class Effects:
                 if error.constraint_name != "effects_number":
                     raise
 
-    async def confirm(self, key: SessionKey, effect_id: str, *, fence: int) -> None:
+    async def confirm(
+        self, key: SessionKey, effect_id: str, *, fence: int, undo_id: str | None = None
+    ) -> None:
         """Raise `FencedOff` unless the run is still this process's, and nobody has given it up."""
-        args = CONFIRM.given(
-            {"root": key.root_id, "session": key.id, "at_fence": fence, "effect_id": effect_id}
+        statement = CONFIRM if undo_id is None else CONFIRM_UNDOING
+        args = statement.given(
+            {
+                "root": key.root_id,
+                "session": key.id,
+                "at_fence": fence,
+                "effect_id": effect_id,
+                "undo": undo_id,
+            }
         )
-        if not await self._db.run(lambda c: c.fetchval(CONFIRM.text, *args)):
+        if not await self._db.run(lambda c: c.fetchval(statement.text, *args)):
             raise _fenced()
 
     async def end(

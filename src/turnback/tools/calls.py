@@ -485,13 +485,16 @@ class Making:
             project_id=self.place.project_id,
             resources=things,
             newest=REMEMBERED,
+            undo_id=self.place.undo_id,
         )
         effect = replace(effect, number=intended.number)
         hit("call.intended")
         if effect.state is CallState.HELD:
             return told_of(effect, self.limits.max_tool_output, contract)
         if asyncio.get_running_loop().time() - began > MAY_HAVE_LOST_ITS_RUN:
-            await self.calls.effects.confirm(self.place.key, effect.id, fence=self.place.fence)
+            await self.calls.effects.confirm(
+                self.place.key, effect.id, fence=self.place.fence, undo_id=self.place.undo_id
+            )
         outcome, reply, reason = await self.send(key_of(effect))
         hit("call.replied")
         ended = await self.end(effect, before, kept, outcome, reply, reason, intended.known, held)
@@ -544,7 +547,7 @@ class Making:
             lambda: self.calls.effects.end(
                 self.place.key,
                 ended.effect,
-                fence=self.place.fence,
+                fence=None if self.place.undo_id else self.place.fence,
                 outcome=outcome,
                 held=held,
                 before=None if is_known else kept,

@@ -201,6 +201,7 @@ def _decided(decision: Decision) -> dict[str, Any]:
         "not_kept": decision.not_kept,
         "covers": decision.covers,
         "needs": decision.needs,
+        "agentic": None if decision.agentic is None else decision.agentic.model_dump(mode="json"),
     }
 
 

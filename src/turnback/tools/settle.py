@@ -47,7 +47,8 @@ def now_ms() -> int:
 class Place:
     """Where a call is made: the open step of a run, which holds its session by `fence`.
 
-    Without a fence no run is under way, and only doubts are settled.
+    Without a fence no run is under way, and only doubts are settled. With `undo_id` it is the run
+    of an undo, one of whose compensations is an agent's.
     """
 
     key: SessionKey
@@ -55,6 +56,7 @@ class Place:
     turn_id: str
     step_id: str
     fence: int | None
+    undo_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

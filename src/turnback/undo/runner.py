@@ -26,10 +26,13 @@ from turnback.core.undo.actions import (
     Answer,
     Answered,
     BrokenOff,
+    Delegate,
+    Delegated,
     Finish,
     HeldTaken,
     Observed,
     Read,
+    Reserved,
     Send,
     Settle,
     Settled,
@@ -38,7 +41,8 @@ from turnback.core.undo.actions import (
     Wait,
     Why,
 )
-from turnback.core.undo.budget import UndoLimits
+from turnback.core.undo.agentic import Gate, bounds_of
+from turnback.core.undo.budget import Spent, UndoLimits
 from turnback.core.undo.progress import Progress, progress
 from turnback.core.undo.rows import UNDER_WAY, Changes, ResidueRow, RunRow
 from turnback.core.undo.run import Run
@@ -51,6 +55,7 @@ from turnback.store.undo_runs import Carried
 from turnback.tools import held, observing
 from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, SCOPE
 from turnback.tools.settle import Place, Settling, now_ms, settle
+from turnback.undo.gatekeeping import Gatekeeper
 from turnback.undo.reach import Reach
 from turnback.undo.sending import send
 
@@ -102,6 +107,12 @@ class Hands(Protocol):
 
     def is_stopped(self) -> bool:
         """Whether somebody has stopped it."""
+
+    async def offset(self, effect: Effect, gate: Gatekeeper) -> Delegated:
+        """Have the contract's agent offset an effect, behind its gate; until it is left.
+
+        Raises `FencedOff`, `DatabaseUnavailable`.
+        """
 
     async def pause(self, seconds: float) -> None:
         """Wait, but not once it is to be left, or is stopped."""
@@ -221,6 +232,8 @@ class _Carrying:
             match action:
                 case Read() | Send():
                     await self._waiting(action)
+                case Delegate(effect_id):
+                    await self._delegate(effect_id)
                 case Settle():
                     await self._settle(action)
                 case TakeBackHeld(effect_id):
@@ -337,6 +350,25 @@ class _Carrying:
         return answers.is_verified(
             condition, effect.args, now=now, result=self.results.get(effect.id)
         )
+
+    # -- agents
+
+    async def _delegate(self, effect_id: str) -> None:
+        """Have an agent offset an effect; it takes the locks of its own calls."""
+        await self.let_go()
+        await self._commit()
+        hit("undo.delegated")
+        effect, row, leave = self.run.effects[effect_id], self.run.row, self.hands.leave
+
+        async def spend(spent: Spent) -> None:
+            self.run.feed(Reserved(spent), now_ms())
+            await self._commit()
+
+        gate = Gate(bounds=bounds_of(effect), budget=row.budget, spent=row.spent, began_at=now_ms())
+        ended = await self.hands.offset(effect, Gatekeeper(gate, spend, leave))
+        if not leave.is_set():
+            self.run.feed(ended, now_ms())
+            await self._commit()
 
     # -- doubts
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from turnback.core.drift import Seen
 from turnback.core.effects import Call, Effect, ResourceKey
+from turnback.core.undo.budget import Spent
 from turnback.core.undo.rows import Outcome
 
 
@@ -57,6 +58,13 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True)
+class Delegate:
+    """Have an agent offset this effect, as its contract bounds it. Commit first, as of `Send`."""
+
+    effect_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """Nothing to do before this time, in ms."""
 
@@ -75,7 +83,7 @@ class Finish:
     outcome: Outcome | None
 
 
-Action = Settle | TakeBackHeld | Read | Send | Wait | StandDown | Finish
+Action = Settle | TakeBackHeld | Read | Send | Delegate | Wait | StandDown | Finish
 
 
 class Answer(StrEnum):
@@ -114,6 +122,23 @@ class BrokenOff:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """What the run has spent with what an agent is about to spend of it."""
+
+    spent: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class Delegated:
+    """An agent has ended. `finished`: by itself; `acted`: a call of it was made."""
+
+    effect_id: str
+    finished: bool
+    acted: bool
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """What was read. `passes` is the contract's test of the compensation, None without one or when
     what it looks at is not known.
@@ -139,4 +164,4 @@ class Answered:
     confirmed: bool | None = None
 
 
-Event = Settled | HeldTaken | BrokenOff | Observed | Answered
+Event = Settled | HeldTaken | BrokenOff | Reserved | Delegated | Observed | Answered

@@ -9,8 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from turnback.core import drift
 from turnback.core.contracts.model import Agentic
+from turnback.core.effects import Effect, Verb
+from turnback.core.undo import ends
+from turnback.core.undo.actions import Delegated, Observed
 from turnback.core.undo.budget import Budget, Spent
+from turnback.core.undo.rows import CompensationRow, CompensationState, Reason
+from turnback.core.undo.run_rows import RunRows
 
 
 class Denied(StrEnum):
@@ -58,3 +64,35 @@ class Gate:
             return Denied.BUDGET
         own = replace(self.own, calls=self.own.calls + calls, tokens=self.own.tokens + tokens)
         return replace(self, spent=spent, own=own)
+
+
+def bounds_of(effect: Effect) -> Agentic:
+    """The bounds of the agent that may offset an effect."""
+    return Agentic.model_validate(effect.agentic)
+
+
+def is_agents(run: RunRows, row: CompensationRow) -> bool:
+    """Whether a compensation is an agent's."""
+    return row.verb is Verb.COMPENSATE and run.effects[row.effect_id].agentic is not None
+
+
+def on_delegated(run: RunRows, row: CompensationRow, event: Delegated) -> None:
+    """The agent has come to its end, or was held up; what it did is in the log."""
+    if not event.finished and not event.acted:
+        ends.end(run, row, CompensationState.FAILED, Reason.AGENT)
+        return
+    run.write(row, state=CompensationState.VERIFYING, confirmed=event.finished, detail=event.detail)
+
+
+def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
+    """What an agent has come to: at best compensated, whatever the world looks like.
+
+    One that was cut off is no more asked what it did: the contract's test says it, or nobody does.
+    """
+    state = drift.state_of(event.seen) if run.verified(row).resources else None
+    if event.passes:
+        ends.end(run, row, CompensationState.COMPENSATED, world=state)
+    elif event.passes is None and row.confirmed:
+        ends.end(run, row, CompensationState.COMPENSATED, Reason.UNCHECKED, world=state)
+    else:
+        ends.end(run, row, CompensationState.PARTLY, Reason.AGENT, world=state)

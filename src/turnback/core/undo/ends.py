@@ -148,7 +148,9 @@ def cannot_read(run: RunRows, row: CompensationRow, reason: Reason, detail: str,
     elif checking:
         give_up(run, row, reason)
     elif row.state is CompensationState.VERIFYING and _all_answered(run, row):
-        if row.verb is Verb.COMPENSATE:
+        if row.verb is Verb.COMPENSATE and row.confirmed is False:
+            end(run, row, CompensationState.PARTLY, Reason.AGENT)
+        elif row.verb is Verb.COMPENSATE:
             end(run, row, CompensationState.COMPENSATED, Reason.UNCHECKED)
         elif row.verb is Verb.CANCEL and row.confirmed:
             end(run, row, CompensationState.CANCELLED)

@@ -158,7 +158,7 @@ def verb_of(effect: Effect, *, now: int) -> Verb:
         return Verb.CANCEL
     if effect.cancel and effect.cancel_until is not None and now < effect.cancel_until:
         return Verb.CANCEL
-    if not effect.inverse:
+    if not effect.inverse and effect.agentic is None:
         return Verb.ACKNOWLEDGE
     match effect.class_:
         case EffectClass.READ | EffectClass.REVERSIBLE:

@@ -61,6 +61,7 @@ class Reason(StrEnum):
     TOO_LATE = "too_late"
     TOOL_CHANGED = "tool_changed"
     RESTORED = "restored"
+    AGENT = "agent"
     DRIFT = "drift"
     RECREATED = "recreated"
     OCCUPIED = "occupied"

@@ -22,17 +22,20 @@ from turnback.core.effects import (
     Standing,
     Verb,
 )
-from turnback.core.undo import checking, ends, inverses, outcome, verifying
+from turnback.core.undo import agentic, checking, ends, inverses, outcome, verifying
 from turnback.core.undo.actions import (
     Action,
     Answer,
     Answered,
     BrokenOff,
+    Delegate,
+    Delegated,
     Event,
     Finish,
     HeldTaken,
     Observed,
     Read,
+    Reserved,
     Send,
     Settle,
     Settled,
@@ -109,6 +112,12 @@ class Run(RunRows):
                     ends.needs_you(self, row)
                 elif row is not None:
                     ends.give_up(self, row, Reason.STOPPED)
+            case Reserved(spent):
+                self.write_run(spent=spent)
+            case Delegated(effect_id):
+                row = self._under_way(effect_id, CompensationState.INTENT)
+                if row is not None:
+                    agentic.on_delegated(self, row, event)
             case Observed(effect_id):
                 row = self._under_way(effect_id, *UNDER_WAY)
                 if row is not None:
@@ -159,6 +168,10 @@ class Run(RunRows):
                 return self._admit(row, now)
             case CompensationState.CHECKING:
                 return self._check(row, now)
+            case CompensationState.INTENT if agentic.is_agents(self, row):
+                # It was cut off with its process, and no other one begins it again.
+                self.write(row, state=CompensationState.VERIFYING, confirmed=False)
+                return None
             case CompensationState.INTENT:
                 # Its intent is stored and no answer is: whether it was sent is not known.
                 last = self.sent(row)[-1]
@@ -225,7 +238,8 @@ class Run(RunRows):
                 ends.needs_you(self, row)
                 return None
             return self._read(row, Why.CHECK, resources, now)
-        if not self.calls_of(row):
+        by_agent = agentic.is_agents(self, row)
+        if not self.calls_of(row) and not by_agent:
             ends.without_calls(self, row)
             return None
         if ends.is_barred(self, row):
@@ -236,9 +250,20 @@ class Run(RunRows):
             # Perhaps it was taken back since the backup, and to offset it twice is no undo.
             ends.end(self, row, CompensationState.NEEDS_REVIEW, Reason.RESTORED)
             return None
-        if self.ready == effect.id or not resources:
-            return self._send(row, inverses.next_call(self, row), now)
-        return self._read(row, Why.CHECK, resources, now)
+        if self.ready != effect.id and resources:
+            return self._read(row, Why.CHECK, resources, now)
+        if by_agent:
+            return self._delegate(row, now)
+        return self._send(row, inverses.next_call(self, row), now)
+
+    def _delegate(self, row: CompensationRow, now: int) -> Action | None:
+        """An agent is begun once, in one run, and not beyond the run's time."""
+        if now >= self.row.started_at + self.row.budget.run_ms:
+            ends.give_up(self, row, Reason.DEADLINE)
+            return None
+        self.ready = None
+        self.write(row, state=CompensationState.INTENT, attempts=row.attempts + 1)
+        return Delegate(row.effect_id)
 
     def _settle(self, row: CompensationRow) -> Action | None:
         """Nothing is done by an undo that may never have been, but what it can take back wholly."""
@@ -373,6 +398,9 @@ class Run(RunRows):
                 self.write(row, seen=drift.digest(state))
                 self.ready = row.effect_id
             case Why.VERIFY, CompensationState.VERIFYING:
-                verifying.on_verified(self, row, event)
+                if agentic.is_agents(self, row):
+                    agentic.on_verified(self, row, event)
+                else:
+                    verifying.on_verified(self, row, event)
             case _:
                 pass

@@ -181,6 +181,7 @@ WORDS = Words(
         Reason.IRREVERSIBLE: "es gibt keinen Weg zurück",
         Reason.PURGED: "Verlauf gelöscht",
         Reason.TOO_LATE: "zu spät zum Abbrechen",
+        Reason.AGENT: "sein Agent kam innerhalb seiner Grenzen zu keinem Ende",
         Reason.RESTORED: "es ist von vor einer Wiederherstellung aus einer Sicherung",
         Reason.TOOL_CHANGED: "ein Werkzeug, das es braucht, ist nicht mehr das von damals",
         Reason.DRIFT: "von jemand anderem geändert",

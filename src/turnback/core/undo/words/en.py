@@ -151,6 +151,7 @@ WORDS = Words(
         Reason.IRREVERSIBLE: "there is no way back",
         Reason.PURGED: "history purged",
         Reason.TOO_LATE: "too late to cancel",
+        Reason.AGENT: "its agent did not come to an end within its bounds",
         Reason.RESTORED: "it is from before a restore from backup",
         Reason.TOOL_CHANGED: "a tool that it takes is not what it was",
         Reason.DRIFT: "changed by somebody else",
