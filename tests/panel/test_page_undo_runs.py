@@ -228,6 +228,22 @@ async def test_calls_that_wait_outlive_a_reload_and_a_second_person_sees_them_de
         await other.page.close()
 
 
+async def test_a_page_that_has_not_come_as_a_person_says_so_where_one_decides(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider, desk_of: Callable[..., Any]
+) -> None:
+    async with place(fresh_database, tmp_path, provider, approval="irreversible") as w:
+        desk: Desk = await desk_of(w.server, person=False)
+        await desk.open(await w.server.session())
+        w.provider.will([text("I shall"), w.send_mail("hi")], [text("so")])
+        await desk.send("mail")
+        card = desk.page.get_by_role("region", name="Waits for you: python.send_mail")
+        await expect(card).to_contain_text("open the page by the address that turnback address")
+        for act in ("Approve", "Deny"):
+            button = card.get_by_role("button", name=act, exact=True)
+            await expect(button).to_be_disabled()
+        await desk.page.close()
+
+
 async def test_old_turns_say_how_they_stand_and_redo_says_what_it_does_not_do_again(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider, desk_of: Callable[..., Any]
 ) -> None:

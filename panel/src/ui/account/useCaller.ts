@@ -24,6 +24,13 @@ export function otherThan({ principal }: Caller, by: string): string | null {
   return by === principal ? null : by;
 }
 
+/** Why this page cannot decide what a person has to; null where it can. */
+export function decisionObstacle({ decides }: Caller): string | null {
+  return decides
+    ? null
+    : "This is for a person to decide: open the page by the address that `turnback address` prints";
+}
+
 /** Why this caller cannot make a session; null where it can. */
 export function createObstacle({ role }: Caller): string | null {
   if (role === "viewer") return "As a viewer you may read and fork sessions, not make new ones";

@@ -9,6 +9,7 @@ import { Action } from "../common/Action";
 import { useReturnFocus } from "../common/useReturnFocus";
 import { RevertIcon } from "../icons";
 import { PlanGroups } from "../undo/PlanGroups";
+import { Undecided } from "../undo/Undecided";
 import type { PlanState } from "../undo/usePlan";
 import { ChangeList } from "./ChangeList";
 import type { Looked, Target } from "./usePreview";
@@ -29,6 +30,7 @@ export function RevertPreview({
   looked,
   plan,
   blocked,
+  undecided,
   onShow,
   onRevert,
   onClose,
@@ -39,6 +41,8 @@ export function RevertPreview({
   /** What was done outside since then, and how far it can be taken back. */
   plan: PlanState;
   blocked: string | null;
+  /** Why this page cannot decide that effects are undone. */
+  undecided: string | null;
   /** Brings something into sight on the canvas. */
   onShow: (nodeId: string) => void;
   onRevert: (agreed: Agreed) => void;
@@ -101,6 +105,7 @@ export function RevertPreview({
         {(plan.pending || acts) && (
           <>
             <h3>Outside</h3>
+            {acts && undecided !== null && <Undecided why={undecided} />}
             <PlanGroups state={plan} />
           </>
         )}
@@ -132,7 +137,7 @@ export function RevertPreview({
         {acts && (
           <Action
             className="button primary"
-            blocked={wait ?? blocked ?? refusal(plan.plan)}
+            blocked={wait ?? blocked ?? undecided ?? refusal(plan.plan)}
             onAct={() => agree(plan.plan?.plan_id ?? null)}
           >
             <RevertIcon />

@@ -19,6 +19,7 @@ export function Dock({
   pending,
   moves,
   cannot,
+  undecided,
   blocked,
   onBack,
   onCheckout,
@@ -34,6 +35,8 @@ export function Dock({
   moves: TurnMoves;
   /** Why nothing can be changed; `blocked`: that, or what is looked at. */
   cannot: string | null;
+  /** Why this page cannot decide what a person has to. */
+  undecided: string | null;
   blocked: string | null;
   onBack: () => void;
   onCheckout: () => void;
@@ -53,6 +56,7 @@ export function Dock({
         looked={looked}
         plan={plan}
         blocked={cannot ?? (fits ? null : "It is being looked at anew")}
+        undecided={undecided}
         onShow={onShow}
         onRevert={(agreed) => moves.agree(target, agreed)}
         onClose={close}

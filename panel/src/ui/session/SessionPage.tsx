@@ -15,6 +15,7 @@ import { uploadObstacle } from "../../client/uploads";
 import { hasWorld } from "../../client/world";
 import { seedFor } from "../../client/seed";
 import type { Workflow } from "../../client/types";
+import { decisionObstacle, useCaller } from "../account/useCaller";
 import { Canvas } from "../canvas/Canvas";
 import { Boundary } from "../common/Boundary";
 import { NotFoundPage } from "../common/NotFoundPage";
@@ -118,6 +119,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
   const origin = useOrigin(id, state.ready);
 
   const cannot = obstacle(view, rights);
+  const undecided = decisionObstacle(useCaller());
   const generating = state.agent === "GENERATING" || state.agent === "STOPPING";
   const looking = preview.target !== null;
   const blocked =
@@ -304,7 +306,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 writable={mayRun}
                 inherited={inherited}
                 actions={moves.actions}
-                decideBlocked={rights === null || mayRun ? null : READ_ONLY}
+                decideBlocked={rights === null || mayRun ? undecided : READ_ONLY}
                 onDecide={decide}
                 onOlder={() => attempt(() => (look === null ? session.loadOlder() : loadOlder()))}
                 onExample={
@@ -321,7 +323,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
               {look === null && !looking && (
                 <HeldDock
                   id={id}
-                  blocked={mayRun ? cannot : undefined}
+                  blocked={mayRun ? (cannot ?? undecided) : undefined}
                   fail={fail}
                   onSheet={undoSheets.undoEffects}
                 />
@@ -342,6 +344,7 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
                 pending={pending}
                 moves={moves}
                 cannot={cannot}
+                undecided={undecided}
                 blocked={blocked}
                 onBack={back}
                 onCheckout={checkoutEarlier}
@@ -369,7 +372,14 @@ export function SessionPage({ id, at }: { id: string; at: string | null }) {
           </section>
         </main>
         {worldOpen && <WorldPanel state={state} fail={fail} onClose={() => setWorldOpen(false)} />}
-        <UndoSheets id={id} sheets={undoSheets} state={state} blocked={cannot} fail={fail} />
+        <UndoSheets
+          id={id}
+          sheets={undoSheets}
+          state={state}
+          cannot={cannot}
+          undecided={undecided}
+          fail={fail}
+        />
         <Sheets
           id={id}
           sheet={sheet}

@@ -8,6 +8,7 @@ import type { Approval, JsonObject } from "../../client/types";
 import { AlertIcon } from "../icons";
 import { full } from "../time";
 import { ClassBadge } from "./ClassBadge";
+import { Undecided } from "./Undecided";
 
 export type Decide = (
   approval: Approval,
@@ -84,6 +85,7 @@ export function ApprovalCard({
       <p className="approval-until">
         It waits until <time dateTime={new Date(approval.expiresAt).toISOString()}>{full(approval.expiresAt)}</time>.
       </p>
+      {blocked !== null && <Undecided why={blocked} />}
       <div className="actions start">
         <button
           type="button"

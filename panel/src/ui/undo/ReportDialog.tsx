@@ -17,7 +17,8 @@ export function ReportDialog({
   id,
   undoId,
   state,
-  blocked,
+  cannot,
+  undecided,
   fail,
   onReport,
   onClose,
@@ -26,7 +27,9 @@ export function ReportDialog({
   undoId: string;
   state: SessionState;
   /** Why nothing can be changed just now. */
-  blocked: string | null;
+  cannot: string | null;
+  /** Why this page cannot decide what a person has to. */
+  undecided: string | null;
   fail: (error: unknown) => void;
   /** To the report of another undo. */
   onReport: (undoId: string) => void;
@@ -49,7 +52,8 @@ export function ReportDialog({
             <ResidueList
               residues={report.residues}
               items={report.items}
-              blocked={blocked}
+              cannot={cannot}
+              undecided={undecided}
               onAcknowledge={onAcknowledge}
               onOverwrite={onOverwrite}
             />
@@ -79,7 +83,8 @@ export function ReportDialog({
           asked={{ undo_id: undoId }}
           label="The rest, in a new plan"
           state={state}
-          blocked={blocked}
+          cannot={cannot}
+          undecided={undecided}
           fail={fail}
           onStarted={(next) => (next === null ? onClose() : onReport(next))}
         />

@@ -5,11 +5,13 @@ import { useState } from "react";
 import type { RestDraft, RestResidue, RestUndoItem } from "../../client/types";
 import { Overwrite } from "./Overwrite";
 import { Said } from "./Said";
+import { Undecided } from "./Undecided";
 
 export function ResidueList({
   residues,
   items,
-  blocked,
+  cannot,
+  undecided,
   onAcknowledge,
   onOverwrite,
 }: {
@@ -17,7 +19,9 @@ export function ResidueList({
   /** What came of each effect: where somebody else's change was met, with both values. */
   items: readonly RestUndoItem[];
   /** Why nothing can be overwritten just now. */
-  blocked: string | null;
+  cannot: string | null;
+  /** Why this page cannot decide what a person has to, acknowledging among it. */
+  undecided: string | null;
   onAcknowledge: (residue: RestResidue) => void;
   onOverwrite: (residue: RestResidue) => Promise<void>;
 }) {
@@ -26,6 +30,7 @@ export function ResidueList({
   return (
     <section className="residues">
       <h3 lang="en">What remains{open > 0 && <small> ({open} to acknowledge)</small>}</h3>
+      {open > 0 && undecided !== null && <Undecided why={undecided} />}
       <ul>
         {residues.map((residue) => (
           <li key={residue.residue_id} data-status={residue.status}>
@@ -34,9 +39,9 @@ export function ResidueList({
                 type="checkbox"
                 checked={residue.status !== "open"}
                 // Nothing takes it back, and the focus stays.
-                aria-disabled={residue.status !== "open" || undefined}
+                aria-disabled={residue.status !== "open" || undecided !== null || undefined}
                 onChange={() => {
-                  if (residue.status === "open") onAcknowledge(residue);
+                  if (residue.status === "open" && undecided === null) onAcknowledge(residue);
                 }}
               />
               <span dir="auto">
@@ -58,7 +63,7 @@ export function ResidueList({
             <TheirChange
               item={met.get(residue.effect_id)}
               residue={residue}
-              blocked={blocked}
+              blocked={cannot ?? undecided}
               onOverwrite={onOverwrite}
             />
           </li>

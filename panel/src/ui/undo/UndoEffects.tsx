@@ -9,13 +9,15 @@ import { startUndo, type AskedUndo } from "../../client/undos";
 import { Action } from "../common/Action";
 import { RevertIcon } from "../icons";
 import { PlanGroups } from "./PlanGroups";
+import { Undecided } from "./Undecided";
 import { usePlan } from "./usePlan";
 
 export function UndoEffects({
   id,
   label,
   state,
-  blocked,
+  cannot,
+  undecided,
   fail,
   onStarted,
   asked,
@@ -25,7 +27,9 @@ export function UndoEffects({
   label: string;
   state: SessionState;
   /** Why nothing can be changed just now. */
-  blocked: string | null;
+  cannot: string | null;
+  /** Why this page cannot decide what a person has to. */
+  undecided: string | null;
   fail: (error: unknown) => void;
   /** With the undo's id; null where nothing was left to undo. */
   onStarted: (undoId: string | null) => void;
@@ -54,6 +58,7 @@ export function UndoEffects({
       <h3 id="undo-effects-heading" ref={heading} tabIndex={-1}>
         {label}
       </h3>
+      {undecided !== null && <Undecided why={undecided} />}
       {looked.failed ? (
         <p className="note warn">What is left cannot be looked at just now.</p>
       ) : (
@@ -62,7 +67,8 @@ export function UndoEffects({
       <Action
         className="button primary"
         blocked={
-          blocked ??
+          cannot ??
+          undecided ??
           (plan === null
             ? "It is still being looked at"
             : plan.members.length === 0

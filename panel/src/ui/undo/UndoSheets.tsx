@@ -43,14 +43,17 @@ export function UndoSheets({
   id,
   sheets,
   state,
-  blocked,
+  cannot,
+  undecided,
   fail,
 }: {
   id: string;
   sheets: UndoSheetState;
   state: SessionState;
   /** Why nothing can be changed just now. */
-  blocked: string | null;
+  cannot: string | null;
+  /** Why this page cannot decide what a person has to. */
+  undecided: string | null;
   fail: (error: unknown) => void;
 }) {
   const { shown, report, close } = sheets;
@@ -63,7 +66,8 @@ export function UndoSheets({
           id={id}
           undoId={shown.undoId}
           state={state}
-          blocked={blocked}
+          cannot={cannot}
+          undecided={undecided}
           fail={fail}
           onReport={report}
           onClose={close}
@@ -78,7 +82,8 @@ export function UndoSheets({
             asked={shown.asked}
             label={shown.label}
             state={state}
-            blocked={blocked}
+            cannot={cannot}
+            undecided={undecided}
             fail={fail}
             onStarted={started}
           />
