@@ -110,9 +110,11 @@ def test_the_rivals_did_the_same_work(rival: str) -> None:
     assert len([name for name in names if name.startswith("200 steps") and rival in name]) == 4
 
 
-def test_the_document_has_the_results_as_they_were_run() -> None:
+def test_the_documents_have_the_results_as_they_were_run() -> None:
     text = report.DOCUMENT.read_text()
     assert report.document(text, RESULTS) == text
+    text = report.OF_UNDO.read_text()
+    assert report.document_of_undo(text, RESULTS) == text
 
 
 def test_the_document_says_what_every_row_measures() -> None:
@@ -129,8 +131,8 @@ def test_rows_and_gates_are_written_beside_each_other(
     monkeypatch.setattr(report, "RESULTS", file)
     if there:
         file.write_bytes(orjson.dumps(RESULTS))
-    gates = [{"name": "asked for", "figure": 1.0, "of": 2, "target": "≥ 1", "met": True}]
-    report.write_gates([SimpleNamespace(**gates[0])])
+    gates = [{"name": "asked for", "figure": 1.0, "of": 2, "gate": "≥ 1", "met": True}]
+    report.write_gates([SimpleNamespace(**gates[0], ours=False)])
     found = orjson.loads(file.read_bytes())
     assert found == {"rows": RESULTS["rows"] if there else [], "undo": {"gates": gates}}
     report.write({"row": [told("measured", 3.0, unit="ms")]})
