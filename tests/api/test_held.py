@@ -15,7 +15,8 @@ from serving import serving
 from undoing import OUTSIDE, Place, place, states
 from wire import Client
 
-from turnback.core.principal import LOCAL
+from turnback.core.effects import Standing
+from turnback.core.principal import LOCAL, ProjectRole, service_of
 from turnback.tools import held
 
 
@@ -193,6 +194,31 @@ async def test_a_tool_that_was_switched_off_meanwhile_is_not_called(
         told = json.dumps(provider.requests[-1]["messages"][-1])
         assert "namedAboveAndNoLongerSo" in told
         assert "mail_soon" in told
+
+
+async def test_it_is_not_sent_for_who_may_not_run_the_session_any_more(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+        await w.turn(client, mails(w, "hello", "mail_soon"))
+        dao = w.server.app.state.sessions.dao
+        key = await dao.key(LOCAL, session)
+        [mail] = await dao.effects.held(key)
+        assert await dao.access.still_runs(key, mail.turn_id)
+        # From the first key on whoever reaches the address is nobody any more.
+        by = service_of(LOCAL.project_id)
+        made = {"name": "k", "role": ProjectRole.OWNER, "expires_at": None}
+        await dao.identities.make_key(by, "ann", **made)
+        assert not await dao.access.still_runs(key, mail.turn_id)
+
+        async def over() -> bool:
+            return not await dao.effects.held(key)
+
+        await eventually(over)
+        [logged] = await dao.effects.of_session(key, limit=9)
+        assert logged.effect.standing is Standing.CANCELLED
+        assert "may not run" in logged.effect.result["text"]
+        assert w.calls("mail_soon") == 0
 
 
 async def test_what_could_not_be_sent_for_long_is_not_sent_any_more(
