@@ -455,10 +455,13 @@ class _Carrying:
             answered = Answered(effect.id, action.n, sent.answer, detail, sent.confirmed)
         self.run.feed(answered, now_ms())
         self.untold = True
-        if armed("undo.marked") or armed("undo.between"):
-            await self._commit()  # as where what follows takes long
+        half_way = action.n < len(self.run.calls_of(self.run.compensations[effect.id]))
+        if half_way or armed("undo.marked"):
+            # Half of an inverse is neither as before nor as expected: whoever goes on has to know
+            # that it was ours, or would leave it as a stranger's.
+            await self._commit()
         hit("undo.marked")
-        if action.n < len(self.run.calls_of(self.run.compensations[effect.id])):
+        if half_way:
             hit("undo.between")
 
     async def _guarded(self, effect: Effect, action: Send) -> Call:
