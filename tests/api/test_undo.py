@@ -29,6 +29,13 @@ async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
             await client.snapshot()
             turn = await w.turn(client, w.set_phone("2"), w.send_mail("hello", nth=1))
             [*_, head] = [f["step"]["id"] for f in client.durable if "step" in f]
+            looked = await w.server.http.get(
+                f"/sessions/{session}/revert-preview", params={"turn_id": turn}
+            )
+            assert [(e["verb"], e["standing"]) for e in looked.json()["effects"]] == [
+                ("revert", "in_force"),
+                ("acknowledge", "in_force"),
+            ]
             plan = await w.plan(session, turn_ids=[turn])
             assert {m["verb"] for m in plan["members"]} == {"revert", "acknowledge"}
             await eventually(

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 
 import orjson
 
+from turnback.core.effects import Effect
 from turnback.core.errors import Archived, EditConflict, SnapshotMissing, TooLarge
 from turnback.core.principal import Principal
 from turnback.core.tree import State, Step, Turn
+from turnback.core.undo.plan import OPEN_STANDINGS
 from turnback.core.workflow import Diff, diff
 from turnback.sessions.keeping import kept
 from turnback.sessions.memory import Memory
+from turnback.sessions.undoing import steps_from
 from turnback.settings import Settings
+from turnback.store.ids import is_id
 
 SHOWN = 200
 """Characters shown of what a turn began with."""
@@ -37,6 +41,8 @@ class Preview:
     `turn_count` and `edit_count` count them all. `needs_confirm`: another person's edit is among
     them. `diff` leads from HEAD's workflow to the target's, None where HEAD's cannot be read.
     `keeps_edits`: whether they could be made again there; `conflicts` says what does not fit.
+    `effects` are what those steps did outside that stands still, or may; oldest first, of what
+    a fork inherits too.
     """
 
     head_id: str
@@ -50,6 +56,7 @@ class Preview:
     keeps_edits: bool
     conflicts: list[dict[str, str]]
     diff: Diff | None
+    effects: list[Effect]
 
 
 async def preview(
@@ -94,7 +101,20 @@ async def preview(
         keeps_edits=keeps,
         conflicts=conflicts,
         diff=None if here is None else diff(here, target),
+        effects=await _standing(memory, steps_from(tree, first)),
     )
+
+
+async def _standing(memory: Memory, steps: Sequence[str]) -> list[Effect]:
+    effects = memory.dao.effects
+    own = [logged.effect for logged in await effects.standing(memory.key)]
+    others = await effects.of_others(memory.key, [], steps=[id_ for id_ in steps if is_id(id_)])
+    left = set(steps)
+    return [
+        effect
+        for effect in (*(logged.effect for logged in others), *own)
+        if effect.step_id in left and effect.standing in OPEN_STANDINGS
+    ]
 
 
 async def described(memory: Memory, turns: Sequence[tuple[Turn, int]]) -> list[TurnLeft]:

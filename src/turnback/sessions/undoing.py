@@ -64,6 +64,16 @@ class Begun:
     told: Progress
 
 
+def steps_from(known: tree.Tree, first: tree.Step) -> list[str]:
+    """The steps that a revert to before `first` leaves, newest first."""
+    left: list[str] = []
+    for step in known.path():
+        left.append(step.id)
+        if step.id == first.id:
+            break
+    return left
+
+
 class UndoPlanning:
     """Plans over one session's memory."""
 
@@ -81,10 +91,7 @@ class UndoPlanning:
         if asked.to_before is not None:
             first = known.step_on_path(asked.to_before)
             head_before, head_after = known.head.step_id, known.parent(first).step_id
-            for step in known.path():
-                steps.append(step.id)
-                if step.id == first.id:
-                    break
+            steps = steps_from(known, first)
         named = [id_ for id_ in asked.ids if is_id(id_)]
         own = await dao.effects.standing(key, among=OPEN_STANDINGS)
         others = await dao.effects.of_others(key, named, steps=[s for s in steps if is_id(s)])

@@ -28,13 +28,15 @@ ClassName = Literal["read", "reversible", "compensable", "irreversible"]
 class EffectBody(BaseModel):
     """A call that changed something outside, or may have. Times in ms.
 
-    `standing` is where it stands in the world, wherever HEAD is; null where nothing stands. `verb`
-    is what an undo could do with it now, null where there is nothing to do. `what` and `people` are
-    empty for who lacks the right `run`; `tells` says that there are people. A call that is `held`
-    is sent at `hold_until`, unless it is taken back before; its `verb` is `cancel` till then.
+    `session_id` is the session that it belongs to. `standing` is where it stands in the world,
+    wherever HEAD is; null where nothing stands. `verb` is what an undo could do with it now, null
+    where there is nothing to do. `what` and `people` are empty for who lacks the right `run`;
+    `tells` says that there are people. A call that is `held` is sent at `hold_until`, unless it is
+    taken back before; its `verb` is `cancel` till then.
     """
 
     effect_id: str
+    session_id: str
     number: int
     turn_id: str
     step_id: str
@@ -99,7 +101,7 @@ async def list_effects(
     page, now = [one.effect for one in found[:limit]], round(time() * 1000)
     return json_answer(
         {
-            "effects": [_effect(effect, now=now, names=names) for effect in page],
+            "effects": [effect_body(effect, now=now, names=names) for effect in page],
             "next_cursor": page[-1].number if len(found) > limit else None,
         }
     )
@@ -114,9 +116,11 @@ async def list_tools(request: Request, session_id: str) -> Response:
     return json_answer({"tools": [_tool(tool) for tool in tools]})
 
 
-def _effect(effect: Effect, *, now: int, names: bool) -> dict[str, Any]:
+def effect_body(effect: Effect, *, now: int, names: bool) -> dict[str, Any]:
+    """An effect as `EffectBody` has it; `names`: the caller may know what it was about."""
     return {
         "effect_id": effect.id,
+        "session_id": effect.session_id,
         "number": effect.number,
         "turn_id": effect.turn_id,
         "step_id": effect.step_id,

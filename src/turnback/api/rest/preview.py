@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from time import time
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from turnback.api.rest.answer import PROBLEMS, json_answer
+from turnback.api.rest.effects import EffectBody, effect_body
 from turnback.api.rest.request import actor_of, principal_of, sessions_of
 from turnback.core.errors import BadInput
+from turnback.core.principal import Right
 from turnback.core.workflow import Diff, diff
 from turnback.sessions.preview import Preview, TurnLeft, preview
 
@@ -83,7 +86,8 @@ class PreviewBody(BaseModel):
     `turns` and `edits` are oldest first, the newest `preview_turns` of as many as the counts say.
     `needs_confirm`: another person's edit is among them. `keeps_edits`: `keepEdits` would be
     carried out; `conflicts` says what stands against it. `diff` leads from HEAD's workflow to
-    what it would be, null where HEAD's cannot be read.
+    what it would be, null where HEAD's cannot be read. `effects` are what the steps that go did
+    outside and that stands still; a plain revert leaves them so.
     """
 
     turn_id: str | None = None
@@ -99,7 +103,7 @@ class PreviewBody(BaseModel):
     keeps_edits: bool
     conflicts: list[ConflictBody]
     diff: DiffBody | None
-    effects: list[dict[str, Any]]
+    effects: list[EffectBody]
 
 
 @router.get("/sessions/{session_id}/revert-preview", response_model=PreviewBody)
@@ -113,16 +117,19 @@ async def revert_preview(
     """
     if (turn_id is None) is (step_id is None):
         raise BadInput("Name `turn_id`, or `step_id`, and not both")
+    sessions, principal = sessions_of(request), principal_of(request)
     actor = await actor_of(request, session_id)
+    key = actor.memory.key
+    names = Right.RUN in (await sessions.dao.access.each(principal, [key]))[key]
     found = await preview(
         actor.memory,
-        sessions_of(request).settings,
-        principal_of(request),
+        sessions.settings,
+        principal,
         turn_id=turn_id,
         step_id=step_id,
     )
     named = {"turn_id": turn_id} if turn_id is not None else {"step_id": step_id}
-    return json_answer(named | _preview(found, principal_of(request).id))
+    return json_answer(named | _preview(found, principal.id, key.id if names else None))
 
 
 @router.get("/sessions/{session_id}/diff", response_model=DiffBody)
@@ -140,7 +147,8 @@ async def get_diff(
     return json_answer(_diff(diff(before, after)))
 
 
-def _preview(found: Preview, by: str) -> dict[str, Any]:
+def _preview(found: Preview, by: str, named: str | None) -> dict[str, Any]:
+    now = round(time() * 1000)
     return {
         "head_id": found.head_id,
         "target_head_id": found.target_head_id,
@@ -153,7 +161,10 @@ def _preview(found: Preview, by: str) -> dict[str, Any]:
         "keeps_edits": found.keeps_edits,
         "conflicts": found.conflicts,
         "diff": None if found.diff is None else _diff(found.diff),
-        "effects": [],
+        "effects": [
+            effect_body(effect, now=now, names=effect.session_id == named)
+            for effect in found.effects
+        ],
     }
 
 
