@@ -17,7 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Locator, Page, expect, sync_playwright
+
+from turnback.agent.story import PROMPT
 
 HERE = Path(__file__).parent
 WORKFLOWS = HERE.parents[1] / "tests" / "data" / "workflows"
@@ -26,17 +28,18 @@ WIDE = {"width": 1280, "height": 880}
 NARROW = {"width": 390, "height": 780}
 ALL = {"sessions", "session", "preview", "reverted", "lines", "fork", "family", "files", "share"}
 SOME = {"session", "preview", "fork"}
+OUTSIDE = {"waiting", "plan", "report", "history"}
 LOOKS = (
-    ("", WIDE, "light", ALL),
-    ("-dark", WIDE, "dark", SOME),
-    ("-narrow", NARROW, "light", SOME),
+    ("", WIDE, "light", ALL | OUTSIDE | {"world"}),
+    ("-dark", WIDE, "dark", SOME | OUTSIDE),
+    ("-narrow", NARROW, "light", SOME | OUTSIDE),
 )
 CHANGE = "Change op2 to amount > 100 then delete op1"
 
 
 @contextmanager
 def server(folder: Path) -> Iterator[str]:
-    """The address of a `turnback serve` that is ready; it ends with the block."""
+    """The address that a `turnback serve` has printed, good once; it ends with the block."""
     log = folder / "log"
     command = [Path(sys.executable).with_name("turnback"), "serve", "--port", "0"]
     with log.open("wb") as output:
@@ -44,26 +47,42 @@ def server(folder: Path) -> Iterator[str]:
             [*command, "--data-dir", folder / "data"],
             stdout=output,
             stderr=output,
-            env=os.environ | {"TURNBACK_MODEL": "offline", "TURNBACK_OFFLINE_DELAY_MS": "60"},
+            env=os.environ
+            | {
+                "TURNBACK_MODEL": "offline",
+                "TURNBACK_OFFLINE_DELAY_MS": "60",
+                "TURNBACK_DEMO": "true",
+            },
         )
     try:
-        while not (ready := re.search(r"ready at (\S+?)/?\n", log.read_text())):
+        while not (ready := re.search(r"ready at (\S+)\n", log.read_text())):
             if process.poll() is not None:
                 raise SystemExit(log.read_text())
             time.sleep(0.1)
-        yield ready[1].partition("#")[0].rstrip("/")  # nothing is decided in the pictures
+        yield ready[1]
     finally:
         process.terminate()
         process.wait()
 
 
+def send(page: Page, text: str) -> None:
+    """Send a message, once the page says that it can be."""
+    message = page.get_by_label("Message to the agent")
+    message.fill(text)
+    expect(page.get_by_role("button", name="Send")).to_be_enabled()
+    message.press("Enter")
+    expect(page.locator(".turn-prompt").last).to_have_text(text)
+
+
+def comes_to(page: Page, status: str) -> None:
+    """Wait until the session says this of itself."""
+    expect(page.locator(".status-line .status-words")).to_have_text(status, timeout=60_000)
+
+
 def ask(page: Page, text: str) -> None:
     """Send a message and wait for the end of its turn."""
-    page.get_by_label("Message to the agent").fill(text)
-    expect(page.get_by_role("button", name="Send")).to_be_enabled()
-    page.keyboard.press("Enter")
-    expect(page.locator(".turn-prompt").last).to_have_text(text)
-    expect(page.locator(".status-line .status-words")).to_have_text("Ready", timeout=60_000)
+    send(page, text)
+    comes_to(page, "Ready")
 
 
 def open_sheet(page: Page, name: str) -> None:
@@ -161,21 +180,87 @@ def look(page: Page, address: str, suffix: str, wanted: set[str]) -> None:
     take("files")
 
 
+def look_outside(page: Page, address: str) -> None:
+    """What the agent does outside, and how it is taken back; a person changes a phone meanwhile."""
+
+    def take(name: str, shown: Locator) -> None:
+        for suffix, viewport, scheme, wanted in LOOKS:
+            if name in wanted:
+                page.set_viewport_size(viewport)
+                page.emulate_media(color_scheme=scheme)
+                rest(page)
+                shown.scroll_into_view_if_needed()
+                page.screenshot(path=HERE / f"{name}{suffix}.png")
+        page.set_viewport_size(WIDE)
+        page.emulate_media(color_scheme="light")
+        rest(page)
+
+    page.goto(address)
+    page.get_by_role("button", name="New session").first.click()
+    page.wait_for_url("**/s/*")
+    send(page, PROMPT)
+    comes_to(page, "Waits for decisions about 3 calls")
+    cards = [
+        page.get_by_role("region", name=f"Waits for you: demo.{tool}")
+        for tool in ("send_email", "send_transfer", "send_text")
+    ]
+    take("waiting", cards[0].get_by_role("button", name="Change the arguments"))
+    for card in cards:
+        card.get_by_role("button", name="Approve", exact=True).click()
+        expect(card).to_have_count(0)
+    comes_to(page, "Ready")
+    page.get_by_role("button", name="Demo world", exact=True).click()
+    contacts = page.get_by_role("region", name="Contacts", exact=True)
+    ben = contacts.locator(".thing").filter(has_text="Ben Okafor")
+    ben.locator("summary").click()
+    ben.get_by_label("Phone").fill("555-0142")
+    ben.get_by_role("button", name="Save").click()
+    expect(ben.locator("summary")).to_be_focused()
+    take("world", ben)
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name=f"Revert to before “{PROMPT}”").click()
+    expect(page.locator("[data-check=review]")).to_have_count(1)
+    expect(page.locator("[data-check=unchecked]")).to_have_count(0)
+    take("plan", page.locator("[data-group]").first)
+    page.get_by_role("button", name="Revert and undo effects").click()
+    outside = page.get_by_role("region", name="Effects outside")
+    expect(outside).to_contain_text("remain", timeout=60_000)
+    outside.get_by_role("button", name="Show the report").click()
+    expect(page.get_by_role("checkbox").first).to_be_visible()
+    take("report", page.get_by_role("checkbox").first)
+    page.keyboard.press("Escape")
+    ask(page, "Build a sales report")
+    page.get_by_role("button", name="History", exact=True).click()
+    expect(page.get_by_role("tree")).to_be_visible()
+    take("history", page.get_by_role("tree").get_by_text("HEAD"))
+
+
 def main() -> None:
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     with (
         TemporaryDirectory() as folder,
-        server(Path(folder)) as address,
+        server(Path(folder)) as printed,
         sync_playwright() as playwright,
     ):
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
-        tell(browser.new_page(viewport=WIDE), address)
+        address = printed.partition("#")[0].rstrip("/")
+        context = browser.new_context(viewport=WIDE, color_scheme="light", reduced_motion="reduce")
+        page = context.new_page()
+        page.goto(printed)
+        page.wait_for_url(f"{address}/")  # the code is gone from it: a person has come
+        expect(page.get_by_role("heading", name="Sessions")).to_be_visible()
+        person = context.storage_state()
+        tell(page, address)
         for suffix, viewport, scheme, wanted in LOOKS:
-            context = browser.new_context(
-                viewport=viewport, color_scheme=scheme, reduced_motion="reduce"
+            other = browser.new_context(
+                viewport=viewport,
+                color_scheme=scheme,
+                reduced_motion="reduce",
+                storage_state=person,
             )
-            look(context.new_page(), address, suffix, wanted)
-            context.close()
+            look(other.new_page(), address, suffix, wanted)
+            other.close()
+        look_outside(page, address)
         browser.close()
 
 

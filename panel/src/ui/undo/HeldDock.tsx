@@ -56,7 +56,7 @@ export function HeldDock({
                 <bdi>{effect.what}</bdi>:{" "}
               </>
             )}
-            sent at {toSecond(until)} <Left until={until} />
+            will be sent at {toSecond(until)} <Left until={until} />
           </span>
         </p>
         {blocked !== undefined && (

@@ -32,15 +32,18 @@ export function Overwrite({
   }, [asking]);
   if (!asking) {
     return (
-      <Action
-        ref={opener}
-        className="button small"
-        blocked={blocked}
-        label={`Overwrite theirs… (${tool})`}
-        onAct={() => setAsking(true)}
-      >
-        Overwrite theirs…
-      </Action>
+      <>
+        <Values values={values} />
+        <Action
+          ref={opener}
+          className="button small"
+          blocked={blocked}
+          label={`Overwrite theirs… (${tool})`}
+          onAct={() => setAsking(true)}
+        >
+          Overwrite theirs…
+        </Action>
+      </>
     );
   }
   return (

@@ -7,7 +7,7 @@ import type { SessionState } from "../../client/reducer";
 import type { RestReport, RestUndoItem } from "../../client/types";
 import { counted } from "../../client/words";
 import { Dialog } from "../common/Dialog";
-import { ResidueList } from "./ResidueList";
+import { ResidueList, isTheirs } from "./ResidueList";
 import { Said } from "./Said";
 import { UndoEffects } from "./UndoEffects";
 import { Values } from "./Values";
@@ -68,7 +68,11 @@ export function ReportDialog({
                   </h3>
                   <ul className="report-items">
                     {items.map((item) => (
-                      <Item key={item.effect_id} item={item} />
+                      <Item
+                        key={item.effect_id}
+                        item={item}
+                        above={report.residues.some((residue) => isTheirs(residue, item))}
+                      />
                     ))}
                   </ul>
                 </section>
@@ -113,7 +117,14 @@ function mayTryAgain(report: RestReport | null): boolean {
   return report?.status === "ended" && report.items.some((item) => LATER.has(item.state));
 }
 
-function Item({ item }: { item: RestUndoItem }) {
+function Item({
+  item,
+  above,
+}: {
+  item: RestUndoItem;
+  /** Its values are shown with what remains of it. */
+  above: boolean;
+}) {
   return (
     <li data-state={item.state}>
       <span className="report-tool">
@@ -123,7 +134,7 @@ function Item({ item }: { item: RestUndoItem }) {
       <span className="report-said">
         <Said text={item.said} />
       </span>
-      {item.values.length > 0 && <Values values={item.values} />}
+      {item.values.length > 0 && !above && <Values values={item.values} />}
     </li>
   );
 }

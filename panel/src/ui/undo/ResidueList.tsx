@@ -26,7 +26,7 @@ export function ResidueList({
   onOverwrite: (residue: RestResidue) => Promise<void>;
 }) {
   const open = residues.filter((residue) => residue.status === "open").length;
-  const met = new Map(items.filter(isTheirs).map((item) => [item.effect_id, item]));
+  const came = new Map(items.map((item) => [item.effect_id, item]));
   return (
     <section className="residues">
       <h3 lang="en">What remains{open > 0 && <small> ({open} to acknowledge)</small>}</h3>
@@ -48,6 +48,7 @@ export function ResidueList({
                 <Said text={residue.what} />
               </span>
             </label>
+            <Named item={came.get(residue.effect_id)} residue={residue} />
             <p className="residue-more" dir="auto">
               <Said text={residue.saw} /> <Said text={residue.settles} />
             </p>
@@ -61,7 +62,7 @@ export function ResidueList({
             )}
             {residue.draft && <Draft draft={residue.draft} />}
             <TheirChange
-              item={met.get(residue.effect_id)}
+              item={came.get(residue.effect_id)}
               residue={residue}
               blocked={cannot ?? undecided}
               onOverwrite={onOverwrite}
@@ -73,9 +74,22 @@ export function ResidueList({
   );
 }
 
-/** Whether what is left of it is somebody else's change, and can be shown. */
-function isTheirs({ state, reason, values }: RestUndoItem): boolean {
-  return state === "needs_review" && reason === "drift" && values.length > 0;
+/** Whether what is left is somebody else's change, whose both values are shown with it. */
+export function isTheirs(residue: RestResidue, item: RestUndoItem): boolean {
+  const { effect_id, state, reason, standing, values } = item;
+  if (effect_id !== residue.effect_id || state !== "needs_review" || reason !== "drift") return false;
+  // Taken back by now, there is nothing left to put over theirs.
+  return values.length > 0 && residue.status !== "settled" && standing !== "reverted";
+}
+
+/** What the effect was about, where the sentence does not say it. */
+function Named({ item, residue }: { item: RestUndoItem | undefined; residue: RestResidue }) {
+  if (!item || residue.what.includes(item.what) || isTheirs(residue, item)) return null;
+  return (
+    <p className="residue-more">
+      <bdi>{item.what}</bdi>
+    </p>
+  );
 }
 
 function TheirChange({
@@ -89,8 +103,7 @@ function TheirChange({
   blocked: string | null;
   onOverwrite: (residue: RestResidue) => Promise<void>;
 }) {
-  // Taken back by now, there is nothing left to put over theirs.
-  if (!item || residue.status === "settled" || item.standing === "reverted") return null;
+  if (!item || !isTheirs(residue, item)) return null;
   return (
     <div className="residue-more">
       <Overwrite
