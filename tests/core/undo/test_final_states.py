@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from undo_world import HOUR, Agent, Fault, Runner, Store, World, planned, thing
+from undo_world import HOUR, LIMITS, Agent, Fault, Runner, Store, World, planned, thing
 
 from turnback.core import drift
 from turnback.core.effects import Standing, Verb
 from turnback.core.undo import residue
 from turnback.core.undo.actions import Action, Read, Settle, Wait
 from turnback.core.undo.budget import Budget
-from turnback.core.undo.rows import Claim, CompensationState, Outcome, Policy
+from turnback.core.undo.rows import Claim, CompensationState, Outcome, Policy, Reason
 
 IDS = ["anna", "bert", "carl"]
 LEAVES = ["phone", "mail", "note"]
@@ -131,8 +131,13 @@ def strange(world: World, act: Any, *, late: bool = True) -> None:
             world.stranger(key, new, late=late)
 
 
-def carried_out(story: Story, *, crash_at: frozenset[int] = frozenset()) -> tuple[World, Store]:
-    """A story's end; the plan takes in what depends on what is asked."""
+def carried_out(
+    story: Story, *, crash_at: frozenset[int] = frozenset(), room: int = 0
+) -> tuple[World, Store]:
+    """A story's end; the plan takes in what depends on what is asked.
+
+    `room` is how many attempts more than by default its limits allow for.
+    """
     world, agent = live(story)
     asked = None
     if story.asked is not None:
@@ -140,7 +145,17 @@ def carried_out(story: Story, *, crash_at: frozenset[int] = frozenset()) -> tupl
     budget = None
     if story.budget is not None:
         budget = Budget(calls=story.budget, reads=200, tokens=0, run_ms=HOUR)
-    store = planned(agent, asked=asked, policy=story.policy, budget=budget, with_dependents=True)
+    elif room:
+        budget = Budget(calls=100 + room, reads=1_000, tokens=0, run_ms=HOUR)
+    limits = replace(LIMITS, attempts=LIMITS.attempts + room)
+    store = planned(
+        agent,
+        asked=asked,
+        policy=story.policy,
+        budget=budget,
+        limits=limits,
+        with_dependents=True,
+    )
     assert store.plan.runnable
     during = dict(story.during)
     seen = iter(range(10_000))
@@ -155,8 +170,11 @@ def carried_out(story: Story, *, crash_at: frozenset[int] = frozenset()) -> tupl
     return world, runner.carry_out()
 
 
-def assert_true(world: World, store: Store) -> None:
-    """What the run said is what the world shows."""
+def assert_true(world: World, store: Store, *, cut_off: bool = False) -> None:
+    """What the run said is what the world shows.
+
+    One that was cut off may have reserved calls that it did not come to make.
+    """
     left = world.differing(store.members)
     claimed = {
         (claim.resource, claim.path)
@@ -180,7 +198,8 @@ def assert_true(world: World, store: Store) -> None:
         assert not world.acted
     overwritten = {cell for cell, value in world.late.items() if world.state().get(cell) != value}
     assert not overwritten, "a stranger's leaf was overwritten"
-    assert len(world.calls) == store.run.spent.calls <= store.run.budget.calls
+    assert len(world.calls) <= store.run.spent.calls <= store.run.budget.calls
+    assert cut_off or len(world.calls) == store.run.spent.calls
     assert not any(("twice",) in leaves for leaves in world.things.values())
     before = list(world.calls), deepcopy(world.things), dict(store.compensations)
     Runner(world, store).carry_out()
@@ -237,7 +256,13 @@ TIMELESS = [Fault.REFUSED, Fault.ERROR_BODY, Fault.LIE]
 """What goes wrong with every attempt, and does not look like a stranger's writing afterwards."""
 
 
+USED_UP = (Reason.ATTEMPTS, Reason.BUDGET)
+"""Why a run that was cut off may end otherwise than an undisturbed one: attempts count, and what is
+not known to have been made may have been."""
+
+
 def same_as_undisturbed(story: Story, moments: frozenset[int]) -> None:
+    """Where its limits leave room for being cut off; without, it says what it has used up."""
     story = Story(
         acts=story.acts,
         late=story.late,
@@ -246,10 +271,14 @@ def same_as_undisturbed(story: Story, moments: frozenset[int]) -> None:
         asked=story.asked,
     )
     world, store = carried_out(story)
-    again, resumed = carried_out(story, crash_at=moments)
+    again, resumed = carried_out(story, crash_at=moments, room=len(moments))
     assert ends(resumed) == ends(store)
     assert again.things == world.things
     assert again.acted == world.acted
+    third, limited = carried_out(story, crash_at=moments)
+    assert_true(third, limited, cut_off=True)
+    rows = limited.compensations.values()
+    assert ends(limited) == ends(store) or any(row.reason in USED_UP for row in rows)
 
 
 @FEW
@@ -267,6 +296,16 @@ def test_a_run_that_was_cut_off_comes_to_the_same_at_length(
     story: Story, moments: frozenset[int]
 ) -> None:
     same_as_undisturbed(story, moments)
+
+
+@pytest.mark.parametrize("act", [("charge",), ("set", "anna", "phone", "r")])
+def test_a_run_that_is_cut_off_at_every_attempt_says_that_it_has_no_more(act: Any) -> None:
+    story, moments = Story(acts=(act,)), frozenset({3, 7, 11, 15})
+    same_as_undisturbed(story, moments)
+    _, store = carried_out(story, crash_at=moments)
+    [row] = store.compensations.values()
+    assert (row.state, row.reason) == (CompensationState.IN_DOUBT, Reason.ATTEMPTS)
+    assert store.run.outcome is Outcome.PARTIALLY_REVERTED
 
 
 @FEW
