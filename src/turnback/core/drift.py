@@ -510,6 +510,20 @@ def still_written(
     return found
 
 
+def is_later(
+    entry: LedgerEntry, since: str, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
+) -> bool:
+    """Whether a write is that of a call which was made after the effect `since` was."""
+    entries = ledger.get(entry.resource, ())
+    places = [at for at, other in enumerate(entries) if other.effect_id == since]
+    later = entries[places[0] + 1 :] if places else ()
+    return (
+        entry.source is Source.EFFECT
+        and entry.effect_id != since
+        and any(other is entry for other in later)
+    )
+
+
 def _entries(
     resources: Iterable[ResourceKey],
     written: frozenset[Cell],

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from undo_world import FAR, HOUR, Agent, Fault, Runner, Store, World, planned, thing, undo
 
-from turnback.core.drift import Cell
+from turnback.core.drift import Cell, Source
 from turnback.core.effects import (
     Call,
     CallState,
@@ -472,6 +472,63 @@ def test_a_thing_that_a_person_deleted_needs_no_delete_and_gets_no_update(
     store = undo(world, agent)
     assert ended(store, made, written) == [S.REVERTED, S.NEEDS_REVIEW]
     assert not world.calls
+
+
+def test_what_a_later_call_of_ours_removed_for_good_is_no_strangers_doing(
+    world: World, agent: Agent
+) -> None:
+    older = agent.set(ANNA, "mail", "N")
+    written = agent.set(ANNA, "phone", "B")
+    gone = agent.delete(ANNA, class_=EffectClass.IRREVERSIBLE)
+    store = undo(world, agent)
+    assert ended(store, gone, written, older) == [S.NEEDS_YOU, S.BLOCKED, S.BLOCKED]
+    assert not world.calls
+    for effect in (written, older):
+        row = store.compensations[effect.id]
+        assert (row.reason, row.because) == (Reason.LATER_CALL, gone.id)
+        assert store.residues[effect.id].template == "later_call"
+    claims = [claim for residue in store.residues.values() for claim in residue.claims]
+    assert claims
+    assert not any(claim.theirs for claim in claims)
+    assert not any(entry.source is Source.STRANGER for entry in world.ledger[ANNA])
+
+
+def test_what_a_person_wrote_before_our_call_removed_it_is_still_a_persons(
+    world: World, agent: Agent
+) -> None:
+    written = agent.set(ANNA, "phone", "B")
+    world.stranger(ANNA, {"phone": "X"})
+    gone = agent.delete(ANNA, class_=EffectClass.IRREVERSIBLE)
+    store = undo(world, agent)
+    assert ended(store, gone, written) == [S.NEEDS_YOU, S.NEEDS_REVIEW]
+
+
+@pytest.mark.undo(16, 17)
+def test_what_a_person_took_away_is_as_before_though_what_depends_on_it_needs_review(
+    world: World, agent: Agent
+) -> None:
+    made = agent.create(CARL, {"phone": "C"})
+    changed = agent.set(CARL, "phone", "D")
+    other = agent.set(ANNA, "phone", "B", needs=(CARL,))
+    world.stranger(CARL, None)
+    world.stranger(ANNA, {"phone": "X"})
+    store = undo(world, agent)
+    assert ended(store, other, changed, made) == [S.NEEDS_REVIEW, S.BLOCKED, S.REVERTED]
+    assert store.compensations[made.id].reason is Reason.ALREADY
+    assert not world.calls
+
+
+def test_what_depends_on_a_reviewed_effect_and_is_not_as_before_stays_blocked(
+    world: World, agent: Agent
+) -> None:
+    made = agent.create(CARL, {"phone": "C"})
+    other = agent.set(ANNA, "phone", "B", needs=(CARL,))
+    world.stranger(ANNA, {"phone": "X"})
+    store = undo(world, agent)
+    assert ended(store, other, made) == [S.NEEDS_REVIEW, S.BLOCKED]
+    assert store.compensations[made.id].because == other.id
+    assert not world.calls
+    assert CARL in world.things
 
 
 @pytest.mark.undo(17)

@@ -85,11 +85,20 @@ def on_checked(run: RunRows, row: CompensationRow, event: Observed) -> None:
     if row.verb is Verb.ACKNOWLEDGE:
         ends.needs_you(run, row, state)
         return
+    if (because := ends.blocked_by(run, row)) is not None:
+        reason = Reason.DEPENDENT
+        ends.end(run, row, CompensationState.BLOCKED, reason, because=because, world=state)
+        return
     if effect.restored and event.passes:
         ends.end(run, row, CompensationState.NEEDS_REVIEW, Reason.RESTORED, world=state)
         return
     agreed = bool(row.overwrites) and drift.may_overwrite(row.overwrites, state)
     if isinstance(verdict, drift.Review) and not half_way and not agreed:
+        later = _in_the_way(run, row, verdict, marked=whole.marked, state=state)
+        if later is not None:
+            reason = Reason.LATER_CALL
+            ends.end(run, row, CompensationState.BLOCKED, reason, because=later, world=state)
+            return
         ends.end(
             run,
             row,
@@ -108,6 +117,52 @@ def on_checked(run: RunRows, row: CompensationRow, event: Observed) -> None:
         rest=drift.digest(drift.beside(own, there)),
     )
     run.ready = effect.id
+
+
+def may_be_back(run: RunRows, row: CompensationRow, blocked_by: str | None) -> bool:
+    """Whether what is blocked is looked at all the same, since somebody may have put it back.
+
+    So it is where nothing was sent for what blocks it, nor for what blocks that: then there is
+    nothing of ours that could still come to act.
+    """
+    effect = run.effects[row.effect_id]
+    first = None if blocked_by is None else run.compensations[blocked_by]
+    while first is not None and first.state is CompensationState.BLOCKED and first.because:
+        first = run.compensations.get(first.because)
+    states = (CompensationState.NEEDS_REVIEW, CompensationState.NEEDS_YOU)
+    if first is None or first.state not in states or first.attempts:
+        return False
+    if row.covered_by is not None or row.verb not in (Verb.REVERT, Verb.COMPENSATE):
+        return False
+    if effect.state in (CallState.INTENT, CallState.IN_DOUBT) or effect.restored:
+        return False
+    whole = run.whole(row)
+    return bool(whole.resources) and not whole.unread and run.affords(reads=len(whole.resources))
+
+
+def _in_the_way(
+    run: RunRows,
+    row: CompensationRow,
+    review: drift.Review,
+    *,
+    marked: frozenset[drift.Cell],
+    state: drift.State,
+) -> str | None:
+    """A later effect of this session, still standing, where nobody else's is in an inverse's way.
+
+    What a stranger had written before it did stays the stranger's: `marked`.
+    """
+    effect, found = run.effects[row.effect_id], None
+    for values in review.values:
+        if values.cell in marked:
+            return None
+        left = drift.left_by(values.cell, state, run.known)
+        if left is None or left.session_id != effect.session_id:
+            return None
+        if not drift.is_later(left, effect.id, run.known):
+            return None
+        found = found or left.effect_id
+    return found
 
 
 def _made_so_by(

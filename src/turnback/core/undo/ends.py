@@ -5,7 +5,13 @@ from __future__ import annotations
 from turnback.core import drift
 from turnback.core.effects import CallState, Standing, Verb
 from turnback.core.undo import inverses, residue
-from turnback.core.undo.rows import CallPhase, CompensationRow, CompensationState, Reason
+from turnback.core.undo.rows import (
+    Because,
+    CallPhase,
+    CompensationRow,
+    CompensationState,
+    Reason,
+)
 from turnback.core.undo.run_rows import RunRows
 
 LONGEST_DETAIL = 500
@@ -23,6 +29,22 @@ STANDING_AFTER = {
     CompensationState.PARTLY: Standing.PARTLY,
 }
 """What an end makes of an effect's standing; any other leaves it as it was."""
+
+
+def blocked_by(run: RunRows, row: CompensationRow) -> str | None:
+    """The member that had to be undone first and still stands, or may."""
+    for wait in row.waits_for:
+        first = run.compensations[wait.effect_id]
+        if wait.why is Because.COVER or first.state in TOOK_BACK:
+            continue
+        if first.state is CompensationState.NEEDS_YOU:
+            continue
+        # What was looked at of the same resource is seen by this one's own check as well.
+        looked = first.state is CompensationState.NEEDS_REVIEW or first.reason is Reason.LATER_CALL
+        if looked and wait.why is Because.SAME_RESOURCE:
+            continue
+        return wait.effect_id
+    return None
 
 
 def is_barred(run: RunRows, row: CompensationRow) -> bool:
@@ -65,6 +87,7 @@ def end(
             state,
             world=world,
             strayed=_strayed(run, row, world),
+            ours=_left_by_us(run, basis, world),
             earlier=row.claims,
             unknown=[touch.resource for touch in effect.touches if in_doubt],
         ),
@@ -81,6 +104,16 @@ def end(
     left = residue.of(effect, row)
     if left is not None:
         run.leave(left)
+
+
+def _left_by_us(
+    run: RunRows, basis: drift.Basis, world: drift.State | None
+) -> frozenset[drift.Cell]:
+    """The leaves that a later call of ours left as they are: none of them is a stranger's."""
+    if world is None:
+        return frozenset()
+    other = drift.differing(basis.part(world), basis.expected)
+    return frozenset(cell for cell in other if drift.left_by(cell, world, run.known) is not None)
 
 
 def _strayed(
@@ -145,6 +178,8 @@ def cannot_read(run: RunRows, row: CompensationRow, reason: Reason, detail: str,
     checking = row.state is CompensationState.CHECKING
     if checking and row.verb is Verb.ACKNOWLEDGE:
         needs_you(run, row)
+    elif checking and (because := blocked_by(run, row)) is not None:
+        end(run, row, CompensationState.BLOCKED, Reason.DEPENDENT, because=because)
     elif checking:
         give_up(run, row, reason)
     elif row.state is CompensationState.VERIFYING and _all_answered(run, row):

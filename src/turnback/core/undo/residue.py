@@ -43,6 +43,7 @@ TEMPLATE_OF_REASON = {
     Reason.FORWARD_IN_DOUBT: "forward_in_doubt",
     Reason.RECREATED: "recreated",
     Reason.OCCUPIED: "occupied",
+    Reason.LATER_CALL: "later_call",
     Reason.UNCHECKED: "unchecked",
 }
 """What is said for a reason that needs words of its own."""
@@ -128,6 +129,7 @@ def claims(
     *,
     world: drift.State | None,
     strayed: frozenset[drift.Cell] = frozenset(),
+    ours: frozenset[drift.Cell] = frozenset(),
     earlier: Iterable[Claim] = (),
     unknown: Iterable[ResourceKey] = (),
 ) -> tuple[Claim, ...]:
@@ -135,7 +137,8 @@ def claims(
 
     `world` is what was read of them last; without it all that the effect wrote may differ. A
     resource that was never read is claimed as a whole. `strayed` are leaves beside them that are
-    no longer as our writes left them, after an inverse of ours, or may not be; `earlier` are the
+    no longer as our writes left them, after an inverse of ours, or may not be; `ours` are leaves
+    that a later call of ours left as they are; `earlier` are the
     claims of an earlier run, of which those hold that are not known to be as before. `unknown` are
     the resources of a call that may have changed anything of them: each is claimed as a whole.
     """
@@ -148,7 +151,7 @@ def claims(
     theirs: frozenset[drift.Cell] = frozenset()
     if world is not None:
         left &= drift.differing(world, basis.goal)
-        theirs = (left | strayed) & drift.differing(world, basis.expected)
+        theirs = (left | strayed) & drift.differing(world, basis.expected) - ours
     left |= strayed
     whole = () if state is CompensationState.CANCELLED else (*basis.unread, *unknown)
     return (

@@ -73,6 +73,7 @@ class Reason(StrEnum):
     LOST = "lost"
     FORWARD_IN_DOUBT = "forward_in_doubt"
     DEPENDENT = "dependent"
+    LATER_CALL = "later_call"
     BUDGET = "budget"
     DEADLINE = "deadline"
     POLICY = "policy"

@@ -46,7 +46,6 @@ from turnback.core.undo.actions import (
 )
 from turnback.core.undo.rows import (
     UNDER_WAY,
-    Because,
     CallPhase,
     CompensationRow,
     CompensationState,
@@ -145,20 +144,6 @@ class Run(RunRows):
             for row in self.compensations.values()
         )
 
-    def _blocked_by(self, row: CompensationRow) -> str | None:
-        """The member that had to be undone first and still stands, or may."""
-        for wait in row.waits_for:
-            state = self.compensations[wait.effect_id].state
-            if wait.why is Because.COVER or state in ends.TOOK_BACK:
-                continue
-            if state is CompensationState.NEEDS_YOU:
-                continue
-            # A reviewed change of the same resource is seen by this one's own check as well.
-            if state is CompensationState.NEEDS_REVIEW and wait.why is Because.SAME_RESOURCE:
-                continue
-            return wait.effect_id
-        return None
-
     def _step(self, row: CompensationRow, now: int) -> Action | None:
         """The action of a compensation; None: it has changed by itself, look again."""
         if row.wait_until is not None and now < row.wait_until:
@@ -196,8 +181,9 @@ class Run(RunRows):
             self.write(row, state=CompensationState.CHECKING)
             return None
         reason = self._not_now(now)
-        blocked_by = self._blocked_by(row)
-        if blocked_by is not None:
+        blocked_by = ends.blocked_by(self, row)
+        looks = reason is None and checking.may_be_back(self, row, blocked_by)
+        if blocked_by is not None and not looks:
             ends.end(self, row, CompensationState.BLOCKED, Reason.DEPENDENT, because=blocked_by)
             return None
         if reason is not None:

@@ -90,6 +90,11 @@ WORDS = Words(
             " das davon abhängt.",
             SEEN,
         ),
+        "later_call": Sentence(
+            "Was `{tool}` am {since} getan hat, bleibt, weil ein späterer eigener Aufruf des"
+            " Agenten im Weg ist und noch besteht.",
+            SEEN,
+        ),
         "failed": Sentence(
             "Was `{tool}` am {since} getan hat, ließ sich nicht zurücknehmen: {detail}.", SEEN
         ),
@@ -195,6 +200,7 @@ WORDS = Words(
         Reason.LOST: "gesendet, und keine Antwort",
         Reason.FORWARD_IN_DOUBT: "nicht bekannt, ob es geschehen ist",
         Reason.DEPENDENT: "etwas, das davon abhängt, besteht noch",
+        Reason.LATER_CALL: "ein späterer eigener Aufruf des Agenten ist im Weg und besteht noch",
         Reason.BUDGET: "das Budget ist verbraucht",
         Reason.DEADLINE: "die Zeit ist verbraucht",
         Reason.POLICY: "ein früheres ist gescheitert",

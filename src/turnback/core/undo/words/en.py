@@ -79,6 +79,11 @@ WORDS = Words(
             " taken back.",
             SEEN,
         ),
+        "later_call": Sentence(
+            "What `{tool}` did on {since} stays, since a later call of the agent's own is in its"
+            " way and still stands.",
+            SEEN,
+        ),
         "failed": Sentence("What `{tool}` did on {since} could not be put back: {detail}.", SEEN),
         "noop_inverse": Sentence(
             "The inverse of `{tool}` of {since} was reported as done, and nothing changed.", SEEN
@@ -165,6 +170,7 @@ WORDS = Words(
         Reason.LOST: "sent, and no reply",
         Reason.FORWARD_IN_DOUBT: "not known whether it happened",
         Reason.DEPENDENT: "something that depends on it still stands",
+        Reason.LATER_CALL: "a later call of the agent's own is in its way and still stands",
         Reason.BUDGET: "the budget is used up",
         Reason.DEADLINE: "the time is used up",
         Reason.POLICY: "an earlier one failed",
