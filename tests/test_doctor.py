@@ -406,3 +406,38 @@ def test_a_folder_of_attachments_without_room_for_a_session_is_told(
     verdict, finding = found("attachments", data_dir=tmp_path)
     assert verdict == "warn"
     assert "make room" in finding
+
+
+def test_an_overlay_that_a_start_refuses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "crm.yaml").write_text(
+        "contract: 1\nservers: {crm: {tools: {send: {cases: [{class: revertible}]}}}}"
+    )
+    verdict, finding = found("tools", contracts_dir=tmp_path)
+    assert verdict == "FAIL"
+    assert "The contract of `crm.yaml, crm.send`: at `cases.0.class`" in finding
+
+
+def test_a_tool_server_whose_program_is_not_there_is_told(tmp_path: Path) -> None:
+    (tmp_path / "server").touch(mode=0o755)
+    servers = {
+        "there": {"command": sys.executable},
+        "beside": {"command": "./server", "cwd": str(tmp_path)},
+        "far": {"url": "https://crm.example/mcp"},
+    }
+    assert found("tools", mcp_servers=servers) == (
+        "ok",
+        "`beside`, `far`, `there`; `turnback tools` asks them",
+    )
+    lost = {"gone": {"command": "/nonexistent/server"}, "nowhere": {"command": "no-such-program"}}
+    assert found("tools", mcp_servers=servers | lost) == (
+        "warn",
+        "no program is found for `gone`, `nowhere`: its `command` is a path, or is on the `PATH`",
+    )
+
+
+def test_an_overlay_of_a_server_that_is_not_configured_is_told(tmp_path: Path) -> None:
+    (tmp_path / "crm.yaml").write_text("contract: 1\nservers: {crm: {reads: [get]}}")
+    assert found("tools", contracts_dir=tmp_path, mcp_servers={"cmr": {"command": "sh"}}) == (
+        "warn",
+        "overlays are about `crm`, which no tool server is called",
+    )

@@ -80,14 +80,23 @@ def serve(
 
 @commands.command()
 def address(host: Host = None, port: Port = None, data_dir: DataDir = None) -> None:
-    """Print the address by which a person comes to the server that runs, good once."""
+    """Print the address by which a person comes to the server that runs, good once.
+
+    It is that of the server which started last with the data directory, unless `--host` or
+    `--port` name another.
+    """
+    from turnback.origin_file import noted
     from turnback.serve import address_at, origin_at
     from turnback.token_file import current
 
     settings = load_settings(host=host, port=port, data_dir=data_dir)
-    if settings.port == 0:
-        raise SettingsInvalid("`--port`: name the port of the server; its log says which")
-    print(address_at(origin_at(settings.host, settings.port), current(settings.token_file)))
+    token = current(settings.token_file)
+    origin = noted(settings.origin_file) if host is None and port is None else None
+    if origin is None:
+        if settings.port == 0:
+            raise SettingsInvalid("`--port`: name the port of the server; its log says which")
+        origin = origin_at(settings.host, settings.port)
+    print(address_at(origin, token))
 
 
 @commands.command()

@@ -44,13 +44,17 @@ def list_tools(context: typer.Context, data_dir: DataDir = None) -> None:
     settings = load_settings(data_dir=data_dir)
 
     async def run(pins: ToolPins) -> int:
-        from turnback.tools import catalog
+        from turnback.tools import catalog, servers
 
+        configured = servers.configured(settings)
         async with catalog.opened(settings, pins) as opened:
             await opened.refresh()
             _print([HEAD, *map(_row, opened.registry.all())])
             for name, error in sorted(opened.failing.items()):
                 print(f"turnback: `{name}` could not be asked: {error.message}", file=sys.stderr)
+                if configured[name].command is not None:
+                    said = "run its `command` by hand with its `args`: what it writes says why"
+                    print(f"turnback: `{name}`: {said}", file=sys.stderr)
             for unused in opened.unused():
                 print(f"turnback: {unused}", file=sys.stderr)
             return len(opened.failing)

@@ -27,6 +27,8 @@ from turnback.settings import OFFLINE
 from turnback.store.embedded import Embedded, binaries, user_prefix
 from turnback.store.migrate import check_current, clock, current_and_head
 from turnback.telemetry import tracing
+from turnback.tools.catalog import declared
+from turnback.tools.mcp_stdio import is_there
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -296,6 +298,19 @@ def keys(settings: Settings) -> str:
     return f"there are some, so `{settings.host}` can be served"
 
 
+def tools(settings: Settings) -> str:
+    configured, given, python = declared(settings)
+    if lost := [n for n, server in configured.items() if server.command and not is_there(server)]:
+        names = ", ".join(f"`{name}`" for name in lost)
+        raise Warn(f"no program is found for {names}: its `command` is a path, or is on the `PATH`")
+    unused = sorted(given.keys() - configured.keys() - python.keys())
+    if unused:
+        names = ", ".join(f"`{name}`" for name in unused)
+        raise Warn(f"overlays are about {names}, which no tool server is called")
+    names = ", ".join(f"`{name}`" for name in sorted(configured.keys() | python.keys()))
+    return f"{names}; `turnback tools` asks them" if names else "none are configured"
+
+
 def time(settings: Settings) -> str:
     if settings.database_url is None:
         return "the same for the service and its database"
@@ -326,5 +341,6 @@ CHECKS: dict[str, Callable[[Settings], str]] = {
     "postgresql": programs,
     "database": database,
     "api keys": keys,
+    "tools": tools,
     "clock": time,
 }

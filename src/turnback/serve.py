@@ -13,6 +13,7 @@ import math
 import resource
 import socket
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -20,7 +21,7 @@ import structlog
 import uvicorn
 import uvloop
 
-from turnback import __version__, logs, token_file
+from turnback import __version__, logs, origin_file, token_file
 from turnback.api import protocol
 from turnback.api.guard import is_loopback
 from turnback.api.person import code_of, new_token
@@ -169,9 +170,15 @@ class _Server(uvicorn.Server):
     drained, and the process would be gone before the embedded PostgreSQL is stopped."""
 
     def __init__(
-        self, config: uvicorn.Config, *, token: str | None, ready: Callable[[str], None]
+        self,
+        config: uvicorn.Config,
+        *,
+        token: str | None,
+        origin_file: Path,
+        ready: Callable[[str], None],
     ) -> None:
         super().__init__(config)
+        self._origin_file = origin_file
         self._token = token
         self._ready = ready
 
@@ -193,6 +200,8 @@ class _Server(uvicorn.Server):
         gc.enable()
         origin = origin_at(host, port)
         log.info("serving", address=f"{origin}/", version=__version__)
+        if self._token is not None:
+            origin_file.note(self._origin_file, origin)
         self._ready(address_at(origin, self._token))
 
 
@@ -216,7 +225,7 @@ async def _serve(
         proxy_headers=False,
         timeout_graceful_shutdown=math.ceil(settings.drain_timeout),
     )
-    server = _Server(config, token=token, ready=ready)
+    server = _Server(config, token=token, origin_file=settings.origin_file, ready=ready)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(logs.on_loop_error)
     asked, hurried = asyncio.Event(), asyncio.Event()

@@ -429,6 +429,11 @@ class Settings(BaseSettings):
         """Where scripts find the token that stands for a person, as long as there are no keys."""
         return self.data_dir.absolute() / "token"
 
+    @property
+    def origin_file(self) -> Path:
+        """Where `turnback address` finds at which address the server is, under the same terms."""
+        return self.data_dir.absolute() / "origin"
+
     @field_validator("attachment_grace")
     @classmethod
     def _outlives_uploads(cls, grace: float, info: ValidationInfo) -> float:

@@ -133,6 +133,12 @@ async def test_an_inverse_that_does_not_put_things_back_is_found(
     assert seen in lies(await found(change=(was, said)))[tool]
 
 
+async def test_what_an_inverse_leaves_unreadable_is_told_with_what_its_read_said() -> None:
+    # Somebody who forgot to say by which words the server tells that there is no such note.
+    said = lies(await found(change=('absent: "^404"', 'absent: "^410"')))["add_note"]
+    assert "the note `n3` is another: it can be read no more: its read failed: 404" in said
+
+
 async def test_without_a_sandbox_it_is_unchecked() -> None:
     given = overlays.read(FILE)["graph"]
     findings = [one async for one in examine(of("graph", given))]

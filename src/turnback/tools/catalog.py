@@ -11,7 +11,7 @@ from typing import Protocol
 import structlog
 
 from turnback.core.errors import SettingsInvalid, ToolServerFailed, TurnbackError
-from turnback.settings import Settings
+from turnback.settings import McpServer, Settings
 from turnback.tools import overlays, servers
 from turnback.tools.checking import Examined, Finding, examine, examine_python
 from turnback.tools.connection import Connection
@@ -162,6 +162,21 @@ def python_connections(settings: Settings) -> list[PythonConnection]:
     return connections_of(modules)
 
 
+def declared(
+    settings: Settings,
+) -> tuple[Mapping[str, McpServer], Overlays, Mapping[str, PythonConnection]]:
+    """The tool servers, the overlays and the connections in Python, before anything is started.
+
+    Raises what a start refuses of them: `ContractRefused`, `SettingsInvalid`.
+    """
+    given = configured_overlays(settings)
+    python = {connection.name: connection for connection in python_connections(settings)}
+    configured = servers.configured(settings)
+    for name in python.keys() & configured.keys():
+        raise SettingsInvalid(f"`{name}` is a tool server and a connection in Python: rename one")
+    return configured, given, python
+
+
 async def examined(settings: Settings, only: str | None = None) -> AsyncIterator[Finding]:
     """Try out every contract of the settings, or those of one connection, in sandboxes.
 
@@ -196,11 +211,7 @@ async def opened(settings: Settings, pins: Pins) -> AsyncIterator[Catalog]:
 
     Raises `ContractRefused`, `SettingsInvalid`, `DatabaseUnavailable`.
     """
-    given = configured_overlays(settings)
-    python = {connection.name: connection for connection in python_connections(settings)}
-    configured = servers.configured(settings)
-    for name in python.keys() & configured.keys():
-        raise SettingsInvalid(f"`{name}` is a tool server and a connection in Python: rename one")
+    configured, given, python = declared(settings)
     stated = stated_pins(given)
     registry = Registry(
         overlays={name: server.contracts for name, server in given.items()},

@@ -399,6 +399,8 @@ def _named(key: ResourceKey) -> str:
 
 def _difference(one: Observation | Unreadable, other: Observation | Unreadable) -> str:
     if isinstance(one, Unreadable) or isinstance(other, Unreadable):
-        return "it can be read no more" if isinstance(other, Unreadable) else "it can be read now"
+        if isinstance(other, Unreadable):
+            return f"it can be read no more: {other.reason}"
+        return "it can be read now"
     paths = sorted(states.difference(one.leaves, other.leaves).paths)
     return ", ".join(f"`{shown('.'.join(path))}`" for path in paths[:5])

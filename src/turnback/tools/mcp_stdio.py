@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -219,6 +220,14 @@ async def program(
             for task in tasks:
                 task.cancel()
             process._transport.close()  # type: ignore[attr-defined] # pipes that a stray holds open
+
+
+def is_there(server: McpServer) -> bool:
+    """Whether its `command` is a program that can be started."""
+    assert server.command is not None
+    path = environment(os.environ, server).get("PATH", os.defpath)
+    command = Path(server.cwd or ".", server.command) if "/" in server.command else server.command
+    return shutil.which(command, path=path) is not None
 
 
 def environment(of_ours: Mapping[str, str], server: McpServer) -> dict[str, str]:
