@@ -29,6 +29,7 @@ from turnback.sessions.broadcast import Told
 from turnback.sessions.commands import Done
 from turnback.settings import Settings
 from turnback.store.dao import Dao, Stored
+from turnback.store.effects import StandsKnown
 from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import (
     Commit,
@@ -78,6 +79,7 @@ class Memory:
         self.revision = -1
         self.approvals: tuple[Approval, ...] = ()
         self.undo: UnderWay | None = None
+        self.stands = StandsKnown()
         self._sound = False  # whether the tree is what was stored at `revision`
         self.dao = dao
         self._service = service

@@ -131,7 +131,7 @@ class Planner:
     async def _moved(self, plan: Plan, to: Position) -> Plan:
         """With what is out of step with the new HEAD."""
         memory = self._memory
-        tree, stands = memory.tree, await memory.dao.effects.stands(memory.key)
+        tree, stands = memory.tree, await standing.of_family(memory)
         return replace(
             plan,
             out_of_step=standing.out_of_step(tree, stands, head=to),

@@ -6,9 +6,9 @@ world's: revert, redo and checkout change none, only what is out of step with it
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from turnback.core.lineage import Position, on_path
+from turnback.core.lineage import Position, segments_at
 from turnback.core.tree import Tree
 from turnback.core.undo.plan import OPEN_STANDINGS
 from turnback.sessions.memory import Memory
@@ -18,10 +18,11 @@ from turnback.store.outbox import OutOfStep
 
 def out_of_step(tree: Tree, stands: Iterable[Stands], *, head: Position) -> tuple[OutOfStep, ...]:
     """Those of these effects that are not as the path to `head` has them."""
+    is_on = _on_path_to(tree, head)
     return tuple(
         OutOfStep(one.id, one.standing)
         for one in stands
-        if _is_on(tree, one, head) not in (None, one.standing in OPEN_STANDINGS)
+        if is_on(one) not in (None, one.standing in OPEN_STANDINGS)
     )
 
 
@@ -29,24 +30,36 @@ def remaining(
     tree: Tree, stands: Iterable[Stands], *, head: Position, after: Position
 ) -> tuple[str, ...]:
     """The tools whose effects are in force, on the path to `head` and not on that to `after`."""
+    is_on, will_be_on = _on_path_to(tree, head), _on_path_to(tree, after)
     return tuple(
         dict.fromkeys(
             one.tool
             for one in stands
-            if one.standing in OPEN_STANDINGS
-            and _is_on(tree, one, head)
-            and not _is_on(tree, one, after)
+            if one.standing in OPEN_STANDINGS and is_on(one) and not will_be_on(one)
         )
     )
 
 
 async def now(memory: Memory) -> tuple[OutOfStep, ...]:
     """What is out of step with HEAD now. Raises `DatabaseUnavailable`."""
-    stands = await memory.dao.effects.stands(memory.key)
+    stands = await of_family(memory)
     return out_of_step(memory.tree, stands, head=memory.tree.head)
 
 
-def _is_on(tree: Tree, one: Stands, head: Position) -> bool | None:
-    """Whether an effect's step is on the path to `head`; None: the session does not know it."""
-    step = tree.steps.get(one.step_id)
-    return None if step is None else on_path(tree.branches, head, step.position)
+async def of_family(memory: Memory) -> Sequence[Stands]:
+    """Where the effects of the session's family stand. Raises `DatabaseUnavailable`."""
+    return await memory.dao.effects.stands(memory.key, memory.stands)
+
+
+def _on_path_to(tree: Tree, head: Position) -> Callable[[Stands], bool | None]:
+    """What says whether an effect's step is on the path to `head`; None: it is not known here."""
+    path = {part.source: part for part in segments_at(tree.branches, head)}
+
+    def is_on(one: Stands) -> bool | None:
+        step = tree.steps.get(one.step_id)
+        if step is None:
+            return None
+        part = path.get(step.position.branch_id or "")
+        return part is not None and part.lo < step.position.seq <= part.hi
+
+    return is_on

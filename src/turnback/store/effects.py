@@ -11,7 +11,7 @@ what it then reads of the log is all there will be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -363,11 +363,18 @@ OF_SESSION = f"""select {_LOGGED} from effects where root_id = $1::uuid and sess
 STANDING = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
     and standing = any($3::text[]) order by number"""
 
-STANDS = """select id, session_id, turn_id, step_id, connection, tool, standing from effects
-where root_id = $1::uuid and standing is not null order by session_id, number"""
+STANDS = """select string_agg(standing || ' ' || id, ',' order by session_id, number)
+from effects where root_id = $1::uuid and standing is not null"""
+"""One value for a whole family, since it is asked for at each move of HEAD."""
+
+STAND_FOR = """select id, step_id, connection, tool from effects
+where root_id = $1::uuid and id = any($2::uuid[])"""
 
 HELD = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
     and state = 'held' order by number"""
+
+OF_UNDO = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id = $2::uuid
+    and undo_id = $3::uuid and state = 'intent' order by number"""
 
 OF_TURNS = f"""select {_LOGGED} from effects where root_id = $1::uuid and session_id <> $2::uuid
     and standing is not null and (turn_id = any($3::uuid[]) or id = any($3::uuid[])
@@ -429,14 +436,23 @@ class OpenStep:
 
 @dataclass(frozen=True, slots=True)
 class Stands:
-    """Where an effect stands, and where it belongs; `tool` as it is shown."""
+    """Where an effect stands, and where it belongs; `tool` as it is shown.
+
+    Its standing alone ever changes.
+    """
 
     id: str
-    session_id: str
-    turn_id: str
     step_id: str
     tool: str
     standing: Standing
+
+
+@dataclass(slots=True)
+class StandsKnown:
+    """What somebody has read of a family last: as it was told, and what that says."""
+
+    told: str = ""
+    stands: tuple[Stands, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -783,20 +799,33 @@ class Effects:
         """A session's own calls that are held back, in order."""
         return [logged.effect for logged in await self._logged(HELD, key.root_id, key.id)]
 
-    async def stands(self, key: SessionKey) -> list[Stands]:
-        """Where every effect of the family stands that has a standing."""
-        rows = await self._db.run(lambda c: c.fetch(STANDS, key.root_id))
-        return [
-            Stands(
-                row["id"],
-                row["session_id"],
-                row["turn_id"],
-                row["step_id"],
-                f"{row['connection']}.{row['tool']}",
-                Standing(row["standing"]),
-            )
-            for row in rows
-        ]
+    async def under_way_of(self, key: SessionKey, undo_id: str) -> list[Logged]:
+        """Calls that the agents of an undo's run have made, and of which no end is known."""
+        return await self._logged(OF_UNDO, key.root_id, key.id, undo_id)
+
+    async def stands(self, key: SessionKey, known: StandsKnown) -> Sequence[Stands]:
+        """Where every effect of the family stands that has a standing, each session's in order.
+
+        Of whom is read only what is new to `known`, which is brought up to date.
+        """
+        read = await self._db.run(lambda c: c.fetchval(STANDS, key.root_id))
+        told = read or ""
+        if told == known.told:
+            return known.stands
+        parts = told.split(",") if told else []
+        now = [(id_, standing) for standing, id_ in map(str.split, parts)]
+        by_id = {one.id: one for one in known.stands}
+        if new := [id_ for id_, _ in now if id_ not in by_id]:
+            for row in await self._db.run(lambda c: c.fetch(STAND_FOR, key.root_id, new)):
+                tool = f"{row['connection']}.{row['tool']}"
+                by_id[row["id"]] = Stands(row["id"], row["step_id"], tool, Standing.IN_FORCE)
+        known.stands = tuple(
+            one if one.standing == standing else replace(one, standing=Standing(standing))
+            for id_, standing in now
+            if (one := by_id.get(id_)) is not None
+        )
+        known.told = told
+        return known.stands
 
     async def of_others(
         self, key: SessionKey, ids: Sequence[str], *, steps: Sequence[str]
