@@ -7,7 +7,12 @@ from dataclasses import dataclass
 
 import asyncpg
 
-from turnback.core.undo.rows import CallPhase, CompensationCallRow, CompensationRow
+from turnback.core.undo.rows import (
+    CallPhase,
+    CompensationCallRow,
+    CompensationRow,
+    CompensationState,
+)
 from turnback.store import undo_rows
 from turnback.store.database import Database
 from turnback.store.effect_rows import ms_of
@@ -44,12 +49,16 @@ def under_way(row: asyncpg.Record) -> UnderWay:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """A run as it stands: its own calls, those of earlier runs, and its effects as logged."""
+    """A run as it stands: its own calls, those of earlier runs, and its effects as logged.
+
+    `cut_off` are the calls that an agent of it was making when its process died.
+    """
 
     undo: Undo
     calls: tuple[CompensationCallRow, ...]
     prior: tuple[CompensationCallRow, ...]
     logged: Mapping[str, Logged]
+    cut_off: tuple[Logged, ...] = ()
 
 
 class UndoRuns:
@@ -68,11 +77,18 @@ class UndoRuns:
         logged = {one.effect.id: one for one in await self._effects.by_id(key, ids)}
         rows = await self._db.run(lambda c: c.fetch(CALLS, key.root_id, ids))
         calls = [_call(row) for row in rows]
+        by_agent = any(
+            row.state is CompensationState.INTENT
+            and logged[row.effect_id].effect.agentic is not None
+            for row in undo.members
+        )
+        cut_off = await self._effects.under_way_of(key, undo_id) if by_agent else ()
         return Carried(
             undo,
             tuple(call for call in calls if call.run_id == undo_id),
             tuple(call for call in calls if call.run_id != undo_id),
             logged,
+            tuple(cut_off),
         )
 
     async def earlier(

@@ -221,6 +221,8 @@ class _Carrying:
     async def go(self) -> None:
         await self.by.locks.release(self.run.row.id)
         hit("undo.claimed")
+        for logged in self.carried.cut_off:
+            await self._found_out(logged, replays=False)  # what is made anew the budget has to pay
         while not self.hands.leave.is_set():
             if self.hands.is_stopped():
                 self.run.stop()
@@ -372,9 +374,8 @@ class _Carrying:
 
     # -- doubts
 
-    async def _found_out(self, effect_id: str, *, replays: bool) -> Effect:
+    async def _found_out(self, logged: Logged, *, replays: bool) -> Effect:
         hit("undo.reconciling")
-        logged = self.logged[effect_id]
         effect = logged.effect
         connection, contract = await self.by.reach.of(effect)
         tools = {effect.tool, *called(contract)}
@@ -394,7 +395,7 @@ class _Carrying:
 
     async def _settle(self, action: Settle) -> None:
         await self.let_go()
-        found = await self._found_out(action.effect_id, replays=action.replays)
+        found = await self._found_out(self.logged[action.effect_id], replays=action.replays)
         self.run.feed(Settled(found), now_ms())
         hit("undo.settled")
         await self._commit()
