@@ -29,7 +29,7 @@ from turnback.core.effects import CallState
 from turnback.tools.settle import MARGIN_MS
 
 POINTS = ("call.intend", "call.intended", "call.sent", "call.replied", "call.done")
-QUICK = frozenset({"call.intended@9"})
+QUICK = frozenset({"call.replied@10"})
 
 LOOKED_UP = frozenset({"order"})
 """The tools whose calls are looked for where nobody knows of them."""

@@ -33,7 +33,7 @@ REACHED = {
 }
 """How often an undisturbed undo of the story comes by each failpoint."""
 
-QUICK = frozenset({"undo.applied@3", "undo.reconciling@1"})
+QUICK = frozenset({"undo.applied@3"})
 
 
 def points(more: int = 0) -> list[object]:

@@ -137,8 +137,8 @@ class Basis:
     may lie in one that the inverse removes. `unread` are resources whose state before the call is
     not known, of which there is no E and no G. `identity` has the cells that tell a thing from
     another one under its key. `taken` are cells, or what they lie under, that even a narrow inverse
-    writes, as it has their values from before. `left_out` are cells that are none of this inverse's
-    business.
+    writes, as it has their values from before. `unsure` are cells that the effect may have written.
+    `left_out` are cells that are none of this inverse's business.
     """
 
     expected: State
@@ -149,6 +149,7 @@ class Basis:
     identity: frozenset[Cell] = frozenset()
     ours: frozenset[ResourceKey] = frozenset()
     taken: frozenset[Cell] = frozenset()
+    unsure: frozenset[Cell] = frozenset()
     left_out: frozenset[Cell] = frozenset()
 
     @property
@@ -331,6 +332,9 @@ def basis(
             Cell(touch.resource, path) for touch in effect.touches for path in touch.taken
         )
         | _removed(effect, expected, goal),
+        unsure=frozenset(
+            Cell(touch.resource, path) for touch in effect.touches for path in touch.unsure
+        ),
     )
 
 
@@ -347,7 +351,7 @@ def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:
     writes = basis.writes
     changed = differing(now, basis.expected)
     known = basis.resources and not basis.unread
-    if known and not differing(now, basis.goal) & writes:
+    if known and not differing(now, basis.goal) & (writes | basis.unsure):
         return Already()
     other = {cell for cell in changed & basis.identity if cell in now and cell in basis.expected}
     there, were = _present(now), _present(basis.expected)

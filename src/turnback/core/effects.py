@@ -135,7 +135,8 @@ class Touch:
     call; a leaf that the call removed is in `removed`. `identity` names the parts of the state
     that tell this thing from another one under the same key; `children` is what lay in it after
     the call. `taken` are leaves, or what they lie under, whose values a narrow inverse takes from
-    `before`: these it writes, changed by the call or not.
+    `before`: these it writes, changed by the call or not. `unsure` are leaves that were others when
+    somebody looked long after the call, by whose hand nobody knows: they are not among `wrote`.
     """
 
     resource: ResourceKey
@@ -145,6 +146,7 @@ class Touch:
     identity: frozenset[str] = frozenset()
     children: tuple[ResourceKey, ...] = ()
     taken: frozenset[LeafPath] = frozenset()
+    unsure: frozenset[LeafPath] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,6 +162,7 @@ def _touch_to_row(touch: Touch) -> dict[str, Any]:
         "identity": sorted(touch.identity),
         "children": [_resource_to_row(resource) for resource in touch.children],
         "taken": sorted(touch.taken),
+        "unsure": sorted(touch.unsure),
     }
 
 
@@ -174,6 +175,7 @@ def _touch_of(row: Mapping[str, Any]) -> Touch:
         identity=frozenset(row["identity"]),
         children=_resources_of(row["children"]),
         taken=frozenset(tuple(path) for path in row.get("taken", ())),
+        unsure=frozenset(tuple(path) for path in row.get("unsure", ())),
     )
 
 

@@ -81,7 +81,8 @@ def succeeded(
 
     `after` is what its things are now, those among them that it has made. If that is `late`, long
     after the call, somebody else may have written since: only what its arguments or its answer
-    account for is taken for its own.
+    account for is taken for its own. But an offset with a test of its own puts no value back; it is
+    held to what its things were then.
     """
     decision = choose.decide(
         contract, effect.connection, effect.args, before, result, keeps_secrets=can_seal
@@ -107,7 +108,7 @@ def succeeded(
         and all(touch.before is not None and _is_as_before(touch) for touch in touches)
     )
     state = CallState.DONE_UNCHANGED if unchanged else CallState.DONE
-    if late:
+    if late and not (class_ is EffectClass.COMPENSABLE and _has_test(contract, decision)):
         given = [*_values(dict(effect.args)), *_values(result)]
         touches = tuple(_own(touch, given) for touch in touches)
     ended = replace(
@@ -242,10 +243,15 @@ def _touches(
     return tuple(touches.values())
 
 
+def _has_test(contract: Contract, decision: Decision) -> bool:
+    """Whether the contract says itself when a compensation has succeeded."""
+    return decision.case is not None and contract.cases[decision.case].verify is not None
+
+
 def _own(touch: Touch, given: Sequence[Json]) -> Touch:
-    """A touch with those leaves alone of which the values are among these."""
+    """A touch that wrote those leaves alone of which the values are among these."""
     own = {p: v for p, v in touch.wrote.items() if any(same(v, one) for one in given)}
-    return replace(touch, wrote=own)
+    return replace(touch, wrote=own, unsure=frozenset(touch.wrote.keys() - own.keys()))
 
 
 def accounted_for(effect: Effect) -> bool:

@@ -22,6 +22,8 @@ from turnback.core.effects import (
     Standing,
     Touch,
 )
+from turnback.core.undo import residue
+from turnback.core.undo.rows import CompensationState
 
 CONTACT = ResourceKey("desk", "contact", (17,))
 PHONE, MAIL = ("phone",), ("mail",)
@@ -99,6 +101,25 @@ def test_what_somebody_has_added_to_a_thing_that_an_inverse_takes_away_is_in_its
     assert isinstance(verdict, Review)
     (leaf,) = verdict.values
     assert (leaf.cell, leaf.now) == (Cell(CONTACT, MAIL), "theirs")
+
+
+@pytest.mark.parametrize("narrow", [False, True])
+def test_what_a_call_may_have_made_is_there_still_while_it_differs(narrow: bool) -> None:
+    """Looked at long after the call, nobody knows whose `mail` is; nothing else was written."""
+    late = effect({}, {}, unsure=frozenset({MAIL}))
+    verdict = drift.judge(drift.basis(late), seen({MAIL: "M"}), narrow=narrow)
+    assert not isinstance(verdict, Already)
+    assert isinstance(drift.judge(drift.basis(late), seen({}), narrow=narrow), Already)
+
+
+@pytest.mark.parametrize("world", [None, {Cell(CONTACT, MAIL): "M"}])
+def test_what_a_call_may_have_written_is_claimed_while_it_differs(
+    world: drift.State | None,
+) -> None:
+    late = drift.basis(effect({}, {}, unsure=frozenset({MAIL})))
+    [claim] = residue.claims(late, CompensationState.NEEDS_REVIEW, world=world)
+    assert (claim.resource, claim.path) == (CONTACT, MAIL)
+    assert not residue.claims(late, CompensationState.NEEDS_REVIEW, world={})
 
 
 def test_a_go_names_the_strangers_leaves_that_it_spares() -> None:

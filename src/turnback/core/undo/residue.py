@@ -135,19 +135,19 @@ def claims(
 ) -> tuple[Claim, ...]:
     """The leaves of an effect that differ from what they were before it, or may.
 
-    `world` is what was read of them last; without it all that the effect wrote may differ. A
-    resource that was never read is claimed as a whole. `strayed` are leaves beside them that are
-    no longer as our writes left them, after an inverse of ours, or may not be; `ours` are leaves
-    that a later call of ours left as they are; `earlier` are the
-    claims of an earlier run, of which those hold that are not known to be as before. `unknown` are
-    the resources of a call that may have changed anything of them: each is claimed as a whole.
+    `world` is what was read of them last; without it all that the effect wrote, or may have
+    written, may differ. A resource that was never read is claimed as a whole. `strayed` are leaves
+    beside them that are no longer as our writes left them, after an inverse of ours, or may not be;
+    `ours` are leaves that a later call of ours left as they are; `earlier` are the claims of an
+    earlier run, of which those hold that are not known to be as before. `unknown` are the resources
+    of a call that may have changed anything of them: each is claimed as a whole.
     """
     if state is CompensationState.REVERTED:
         return ()
     if state is CompensationState.CANCELLED and world is None:
         return ()
     before = frozenset(drift.Cell(claim.resource, claim.path) for claim in earlier if claim.path)
-    left = basis.writes | before
+    left = basis.writes | basis.unsure | before
     theirs: frozenset[drift.Cell] = frozenset()
     if world is not None:
         left &= drift.differing(world, basis.goal)

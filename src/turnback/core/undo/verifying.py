@@ -89,6 +89,8 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
         ends.end(run, row, CompensationState.CANCELLED, world=state, ledger=back)
     elif reached is drift.Reached.GOAL and row.verb is Verb.COMPENSATE:
         ends.end(run, row, CompensationState.COMPENSATED, world=state, ledger=back)
+    elif reached is drift.Reached.GOAL and drift.differing(state, own.goal) & own.unsure:
+        ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back)  # maybe by us
     elif reached is drift.Reached.GOAL and not own.unread:
         ends.end(run, row, CompensationState.REVERTED, world=state, ledger=back)
     elif reached is drift.Reached.GOAL:
