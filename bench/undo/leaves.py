@@ -43,8 +43,10 @@ def claimed(claim: Claim, before: Leaves, now: Leaves) -> frozenset[Path]:
             if leaf in (trash, (*trash, key[0], *leaf[3:]))
         )
     if kind == "mail" and path == ("folder",):
-        folders = ("emails", key[0]), ("trash", key[0]), ("trash",)
-        return frozenset(leaf for leaf in before.keys() | now.keys() if leaf[1:3] in folders)
+        folders = ("emails", key[0]), ("trash", key[0])
+        its = frozenset(leaf for leaf in before.keys() | now.keys() if leaf[1:3] in folders)
+        trashed = any(leaf[1] == "trash" for leaf in its)  # then the trash is, or was, not empty
+        return its | {("inbox", "trash")} if trashed else its
     if path == () and kind in WHOLE:
         return frozenset(WHOLE[kind])
     if path == ():

@@ -777,6 +777,54 @@ def test_an_inverse_of_two_calls_is_not_begun_with_one_left(world: World, agent:
     assert not world.calls
 
 
+def two_leaves(agent: Agent, *, narrow: bool = True) -> Effect:
+    """Two leaves of one thing, each put back by a call of its own."""
+
+    def one_by_one(before: Mapping[ResourceKey, Mapping[tuple[str, ...], Json]]) -> list[Call]:
+        return [
+            Call("set", {"id": "anna", "kind": "contact", "leaves": {leaf: before[ANNA][leaf,]}})
+            for leaf in ("phone", "mail")
+        ]
+
+    args: dict[str, Json] = {"phone": "B", "mail": "N"}
+    return agent.call(
+        "set",
+        {"id": "anna", "kind": "contact", "leaves": args},
+        touches=[ANNA],
+        inverse=one_by_one,
+        narrow=narrow,
+    )
+
+
+@pytest.mark.parametrize("narrow", [True, False])
+def test_what_is_given_up_half_way_claims_what_the_last_look_saw(
+    world: World, agent: Agent, narrow: bool
+) -> None:
+    world.things[ANNA]["note",] = "beside"
+    world.begin()
+    effect = two_leaves(agent, narrow=narrow)
+    faults = {(effect.id, 2): Fault.BUSY}
+    budget = Budget(calls=2, reads=99, tokens=0, run_ms=HOUR)
+    store = undo(world, agent, faults=faults, budget=budget)
+    assert ended(store, effect) == [S.PARTLY]
+    assert store.compensations[effect.id].reason is Reason.BUDGET
+    assert store.compensations[effect.id].claims == (Claim(ANNA, ("mail",)),)
+    assert world.differing(store.members) == {Cell(ANNA, ("mail",))}
+
+
+def test_a_narrow_inverse_that_is_not_looked_at_again_claims_nothing_beside(
+    world: World, agent: Agent
+) -> None:
+    world.things[ANNA]["note",] = "beside"
+    world.begin()
+    effect = two_leaves(agent)
+    budget = Budget(calls=4, reads=3, tokens=0, run_ms=HOUR)
+    store = undo(world, agent, faults={(effect.id, 2): Fault.LOST_BEFORE}, budget=budget)
+    assert ended(store, effect) == [S.IN_DOUBT]
+    claims = store.compensations[effect.id].claims
+    assert {claim.path for claim in claims} == {("phone",), ("mail",)}
+
+
 def test_when_the_time_is_used_up_nothing_more_is_started(world: World, agent: Agent) -> None:
     older, newer = agent.set(ANNA, "phone", "B"), agent.set(BERT, "phone", "B")
     faults = {(newer.id, 1): Fault.BUSY}

@@ -122,11 +122,12 @@ def _strayed(
     """What has changed beside the leaves to be put back since the inverse was checked, or may have.
 
     An inverse of several calls that was left half-way, and not looked at since, may have taken
-    away anything of its things.
+    away anything of its things; a narrow one writes nothing beside.
     """
     own = run.verified(row)
     if world is None:
-        half_way = len(run.calls_of(row)) > 1 and row.attempts and inverses.begun(run, row)
+        several = len(run.calls_of(row)) > 1 and not run.effects[row.effect_id].narrow
+        half_way = several and row.attempts and inverses.begun(run, row)
         return frozenset(own.goal) | frozenset(own.expected) if half_way else frozenset()
     if row.rest is None or not row.attempts:
         return frozenset()
@@ -163,11 +164,12 @@ def give_up(run: RunRows, row: CompensationRow, reason: Reason) -> None:
     if phases & {CallPhase.UNKNOWN, CallPhase.DEFERRED, CallPhase.INTENT}:
         end(run, row, CompensationState.IN_DOUBT, reason)
         return
+    world = run.looked_at(row)
     if CallPhase.APPLIED in phases:
-        end(run, row, CompensationState.PARTLY, reason)
+        end(run, row, CompensationState.PARTLY, reason, world=world)
         return
     if row.attempts or reason is Reason.UNREADABLE:
-        end(run, row, CompensationState.FAILED, reason)
+        end(run, row, CompensationState.FAILED, reason, world=world)
         return
     end(run, row, CompensationState.NOT_STARTED, reason)
 

@@ -247,7 +247,7 @@ class Run(RunRows):
         if now >= self.row.started_at + self.row.budget.run_ms:
             ends.give_up(self, row, Reason.DEADLINE)
             return None
-        self.ready = None
+        self.ready = self.looked = None
         self.write(row, state=CompensationState.INTENT, attempts=row.attempts + 1)
         return Delegate(row.effect_id)
 
@@ -300,7 +300,7 @@ class Run(RunRows):
             ends.end(self, row, CompensationState.IN_DOUBT, Reason.LOST)
             return None
         self.reserve(calls=1)
-        self.ready = None
+        self.ready = self.looked = None
         intent = inverses.intent(self, effect.id, n, now)
         self.write_call(intent)
         row = self.write(
@@ -372,6 +372,7 @@ class Run(RunRows):
                 self.write(row, reads_failed=failed, wait_until=again)
             return
         row = self.write(row, reads_failed=0, wait_until=None)
+        self.looked = row.effect_id, drift.state_of(event.seen)
         match event.why, row.state:
             case Why.CHECK, CompensationState.CHECKING:
                 checking.on_checked(self, row, event)

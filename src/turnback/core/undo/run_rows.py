@@ -54,6 +54,7 @@ class RunRows:
         self.known = {key: list(entries) for key, entries in (ledger or {}).items()}
         self.barred = barred or {}
         self.ready: str | None = None  # the effect that was just checked, or read between calls
+        self.looked: tuple[str, drift.State] | None = None  # what was read since the last call
         self._changed: set[str] = set()
         self._changed_calls: set[tuple[str, int]] = set()
         self._run_changed = False
@@ -121,6 +122,12 @@ class RunRows:
     def verified(self, row: CompensationRow) -> drift.Basis:
         """What is held against it afterwards; what it covers is verified by itself."""
         return self.whole(row).only(self.own(row))
+
+    def looked_at(self, row: CompensationRow) -> drift.State | None:
+        """Its things as they were read since its last call; None: nothing was."""
+        if self.looked is None or self.looked[0] != row.effect_id:
+            return None
+        return self.looked[1]
 
     # Writing
 
