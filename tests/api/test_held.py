@@ -221,6 +221,17 @@ async def test_it_is_not_sent_for_who_may_not_run_the_session_any_more(
         assert w.calls("mail_soon") == 0
 
 
+async def test_what_a_deleted_session_holds_back_is_waited_for_by_nobody(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+        held_back = w.server.app.state.sessions.dao.effects
+        await w.turn(client, mails(w, "hello"))
+        assert 0 < await held_back.next_due() < 30
+        assert (await w.server.http.delete(f"/sessions/{session}")).status_code == 204
+        assert await held_back.next_due() is None
+
+
 async def test_what_could_not_be_sent_for_long_is_not_sent_any_more(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -256,6 +256,15 @@ async def test_a_client_of_the_base_protocol_is_told_what_its_revert_has_left_in
             left = client.durable[-1]["effectsOutOfStep"]
             assert [effect["standing"] for effect in left] == ["in_force", "in_force"]
             assert not [f for f in client.frames if is_error(f)]
+            note = [{"op": "addComment", "comment": {"commentBoxID": "note", "comments": []}}]
+            await client.send(
+                "EditWorkflow", baseHeadId=client.durable[-1]["headId"], edits=note, requestId="e"
+            )
+            await client.wait(lambda f: f.get("requestId") == "e")
+            [*_, edited] = [f for f in client.frames if f["type"] == "WsServerHeadChangeEvent"]
+            assert edited["headId"] != "step-initial"
+            assert edited["effectsOutOfStep"] == left
+            assert not [f for f in client.frames if is_error(f)]
 
 
 @pytest.mark.undo(42)

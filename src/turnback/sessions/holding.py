@@ -66,7 +66,7 @@ class HeldCalls:
         following = await effects.next_due()
         if following is None or found:
             return settings.poll_interval
-        return min(settings.poll_interval, max(0.0, following - time()))
+        return min(settings.poll_interval, max(0.0, following))
 
     async def run(self) -> None:
         """Look, for ever."""

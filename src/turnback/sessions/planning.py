@@ -29,6 +29,7 @@ from turnback.core.pending import ActionClaim, PendingAction, PendingState
 from turnback.core.principal import GRANTABLE, Principal, Right, named
 from turnback.core.run_settings import refuse_looser
 from turnback.core.tree import (
+    BranchStarted,
     EndReason,
     HeadMoved,
     NewIds,
@@ -132,12 +133,13 @@ class Planner:
         """With what is out of step with the new HEAD."""
         memory = self._memory
         tree, stands = memory.tree, await standing.of_family(memory)
+        begun = [event.branch for event in plan.events if isinstance(event, BranchStarted)]
         return replace(
             plan,
-            out_of_step=standing.out_of_step(tree, stands, head=to),
+            out_of_step=standing.out_of_step(tree, stands, head=to, begun=begun),
             remains=()
             if plan.undo is not None
-            else standing.remaining(tree, stands, head=tree.head, after=to),
+            else standing.remaining(tree, stands, head=tree.head, after=to, begun=begun),
         )
 
     async def _plan(self, asked: Asked, *, draining: bool) -> Plan | Done | None:

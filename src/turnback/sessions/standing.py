@@ -6,9 +6,10 @@ world's: revert, redo and checkout change none, only what is out of step with it
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 
-from turnback.core.lineage import Position, segments_at
+from turnback.core.lineage import Branch, Position, segments_at
 from turnback.core.tree import Tree
 from turnback.core.undo.plan import OPEN_STANDINGS
 from turnback.sessions.memory import Memory
@@ -16,9 +17,14 @@ from turnback.store.effects import Stands
 from turnback.store.outbox import OutOfStep
 
 
-def out_of_step(tree: Tree, stands: Iterable[Stands], *, head: Position) -> tuple[OutOfStep, ...]:
-    """Those of these effects that are not as the path to `head` has them."""
-    is_on = _on_path_to(tree, head)
+def out_of_step(
+    tree: Tree, stands: Iterable[Stands], *, head: Position, begun: Iterable[Branch] = ()
+) -> tuple[OutOfStep, ...]:
+    """Those of these effects that are not as the path to `head` has them.
+
+    `begun` are branches that the tree does not have yet, since `head` moves to one of them.
+    """
+    is_on = _on_path_to(tree, head, begun)
     return tuple(
         OutOfStep(one.id, one.standing)
         for one in stands
@@ -27,10 +33,15 @@ def out_of_step(tree: Tree, stands: Iterable[Stands], *, head: Position) -> tupl
 
 
 def remaining(
-    tree: Tree, stands: Iterable[Stands], *, head: Position, after: Position
+    tree: Tree,
+    stands: Iterable[Stands],
+    *,
+    head: Position,
+    after: Position,
+    begun: Iterable[Branch] = (),
 ) -> tuple[str, ...]:
     """The tools whose effects are in force, on the path to `head` and not on that to `after`."""
-    is_on, will_be_on = _on_path_to(tree, head), _on_path_to(tree, after)
+    is_on, will_be_on = _on_path_to(tree, head), _on_path_to(tree, after, begun)
     return tuple(
         dict.fromkeys(
             one.tool
@@ -51,9 +62,12 @@ async def of_family(memory: Memory) -> Sequence[Stands]:
     return await memory.dao.effects.stands(memory.key, memory.stands)
 
 
-def _on_path_to(tree: Tree, head: Position) -> Callable[[Stands], bool | None]:
+def _on_path_to(
+    tree: Tree, head: Position, begun: Iterable[Branch] = ()
+) -> Callable[[Stands], bool | None]:
     """What says whether an effect's step is on the path to `head`; None: it is not known here."""
-    path = {part.source: part for part in segments_at(tree.branches, head)}
+    branches = ChainMap({branch.id: branch for branch in begun}, tree.branches)
+    path = {part.source: part for part in segments_at(branches, head)}
 
     def is_on(one: Stands) -> bool | None:
         step = tree.steps.get(one.step_id)

@@ -319,7 +319,10 @@ join sessions s on s.root_id = e.root_id and s.id = e.session_id and s.deleted_a
 where e.state = 'held' and e.hold_until <= clock_timestamp()
 order by e.hold_until, e.number limit $1::bigint"""
 
-NEXT = "select extract(epoch from min(hold_until)) from effects where state = 'held'"
+NEXT = """select extract(epoch from min(e.hold_until) - clock_timestamp()) from effects e
+join sessions s on s.root_id = e.root_id and s.id = e.session_id and s.deleted_at is null
+where e.state = 'held'"""
+"""Of those that `DUE` finds in their time, and by the same clock."""
 
 ABANDONED = f"""select e.root_id, e.session_id, e.id from effects e
 join sessions s on s.root_id = e.root_id and s.id = e.session_id and s.deleted_at is null
@@ -657,7 +660,7 @@ class Effects:
         return [(SessionKey(row["root_id"], row["session_id"]), row["id"]) for row in rows]
 
     async def next_due(self) -> float | None:
-        """When the next call is to be sent that is held back, in seconds since the epoch."""
+        """In how many seconds the next held back call is to be sent; None: there is none."""
         found = await self._db.run(lambda c: c.fetchval(NEXT))
         return None if found is None else float(found)
 
