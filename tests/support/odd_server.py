@@ -43,6 +43,9 @@ def tools(request: dict[str, Any]) -> None:
         page = int((request.get("params") or {}).get("cursor") or 0)
         found = [{**TOOL, "name": f"act{page}_{n}"} for n in range(100)]
         answer(request, {"tools": found, "nextCursor": str(page + 1)})
+    elif MANNER == "odd names":
+        names = ["act", "", " ", "a\0b", "a\u202eb", "x" * 129, "ünï co.de/é", "y" * 128]
+        answer(request, {"tools": [{**TOOL, "name": name} for name in names]})
     elif MANNER == "nameless":
         answer(request, {"tools": [{"title": "no name"}]})
     elif MANNER == "hangs on tools":
@@ -113,6 +116,9 @@ def main() -> None:
     if MANNER == "floods":
         while True:
             sys.stdout.write("x" * 65_536)
+    if MANNER == "babbles":
+        while True:
+            sys.stdout.write("y\n\n{\n" * 9_999)
     if MANNER == "deaf":
         time.sleep(600)
     if MANNER == "shouts":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import socket
 from collections.abc import AsyncIterator
@@ -73,6 +74,9 @@ class Manners:
                 return None
             case "huge":
                 found = Response(b" " * 2_000_000, media_type="application/json")
+            case "packed":
+                found = Response(gzip.compress(b" " * 2_000_000), media_type="application/json")
+                found.headers["content-encoding"] = "gzip"
             case "html":
                 found = Response("<h1>Welcome</h1>", media_type="text/html")
             case "unread":
@@ -148,6 +152,9 @@ async def test_each_bad_answer_is_known_for_what_it_is_and_the_connection_lives(
         for how in ("cut", "huge", "html", "unread", "stream", "accepted", "500", "503"):
             with pytest.raises(Lost):
                 await connection.call("act", {"how": how}, timeout=5)
+        with pytest.raises(Lost, match="encoding that it was not asked for"):
+            await connection.call("act", {"how": "packed"}, timeout=5)
+        assert manners.headers["accept-encoding"] == "identity"
         with pytest.raises(Lost, match="in time"):
             await connection.call("act", {"how": "slow"}, timeout=0.2)
         with pytest.raises(NotSent, match="429"):

@@ -120,6 +120,7 @@ async def test_lines_that_are_no_messages_are_passed_over(good: McpConnection) -
     [
         ("exits", "ended with the code 4"),
         ("floods", "max_tool_message"),
+        ("babbles", "max_tool_chatter"),
         ("deaf", "not ready in time"),
         ("many", "max_server_tools"),
         ("nameless", "not name its tools as MCP has it"),
@@ -136,6 +137,12 @@ async def test_a_server_that_never_gets_ready_says_why_and_no_call_reaches_it(
         with pytest.raises(NotSent, match=said):
             # Nobody waits for it a second time.
             await asyncio.wait_for(connection.call("act", {}, timeout=5), 0.5)
+
+
+async def test_a_tool_whose_name_hides_something_or_is_none_is_passed_over() -> None:
+    async with server("odd names") as connection:
+        named = [tool.name for tool in await connection.tools()]
+    assert named == ["act", "ünï co.de/é", "y" * 128]
 
 
 async def test_a_server_that_keeps_dying_is_waited_for_once() -> None:

@@ -29,6 +29,9 @@ CODES = frozenset({NOT_SENT, REPLY_LOST, SESSION_GONE, REFUSED})
 OURS = secrets.token_hex(16)
 """Goes with those codes: what a server answers under one of them is the server's own error."""
 
+PLAIN = "identity"
+"""The encoding in which answers are taken: what a packed one unpacks to is bounded by nothing."""
+
 headers: ContextVar[Mapping[str, str]] = ContextVar("headers", default=MappingProxyType({}))
 """Headers of the one call that a task makes; the library hands its context on to the request."""
 
@@ -50,7 +53,7 @@ class Answers(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send it."""
-        request.headers.update(headers.get())
+        request.headers.update({**headers.get(), "accept-encoding": PLAIN})
         if request.method != "POST":
             return self._bounded(await self._inner.handle_async_request(request))
         try:
@@ -63,6 +66,9 @@ class Answers(httpx2.AsyncBaseTransport):
 
     async def _judged(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         status = response.status_code
+        if response.headers.get("content-encoding", PLAIN) != PLAIN:  # what is in it has no limit
+            await response.aclose()
+            return _answer(REPLY_LOST, "it answered in an encoding that it was not asked for")
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if status < 400:
             known = kind in ("application/json", "text/event-stream")
@@ -91,7 +97,8 @@ class Answers(httpx2.AsyncBaseTransport):
 
     def _bounded(self, response: httpx2.Response) -> httpx2.Response:
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _Bounded(response.stream, self._limits.max_message)
+        is_plain = response.headers.get("content-encoding", PLAIN) == PLAIN
+        response.stream = _Bounded(response.stream, self._limits.max_message if is_plain else 0)
         return response
 
     async def aclose(self) -> None:

@@ -33,6 +33,8 @@ from turnback.tools.mcp_stdio import Program, program
 
 US = types.Implementation(name="turnback", version=__version__)
 MOST_PAGES = 1_000
+LONGEST_NAME = 128
+"""Characters of a tool's name, as MCP has it. It is kept, and a person reads it."""
 
 _Result: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -91,7 +93,10 @@ class Session:
                 params=types.PaginatedRequestParams(cursor=cursor) if cursor else None
             )
             for tool in page.tools:
-                found[tool.name] = _listed(tool)
+                if is_name(tool.name):
+                    found[tool.name] = _listed(tool)
+                else:
+                    log.warning("tool passed over for its name", connection=self.name)
             if len(found) > self._limits.max_tools:
                 raise failed(self.name, "it has too many tools (`max_server_tools`)")
             if not page.next_cursor or page.next_cursor == cursor:
@@ -266,6 +271,11 @@ class _Streams:
 
     async def __aexit__(self, *_: object) -> None:
         """Nothing: the process is ended by who has started it."""
+
+
+def is_name(name: str) -> bool:
+    """Whether a tool may be called so: there is something to read, and nothing that hides."""
+    return 0 < len(name) <= LONGEST_NAME and not name.isspace() and name.isprintable()
 
 
 def failed(name: str, reason: str) -> ToolServerFailed:

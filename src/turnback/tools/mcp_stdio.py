@@ -40,6 +40,8 @@ INHERITED = (
 )
 """What a server gets of our environment: what programs need, and no secret of ours or a model's."""
 PIECE = 65_536
+JUNK = 10_000
+"""Bytes that a line which is no message counts for at least: to look at one costs as much."""
 
 log = structlog.get_logger()
 
@@ -76,10 +78,7 @@ class Program:
         buffer = bytearray()
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody reads them
             while (piece := await stdout.read(PIECE)) and not self.ended.is_set():
-                self._said += len(piece)
-                if self._said > self._limits.max_chatter:
-                    self.fail("it says too much (`max_tool_chatter`)")
-                    return
+                self._count(len(piece))
                 *lines, rest = piece.split(b"\n")
                 for line in lines:
                     await self._pass_on(bytes(buffer + line))
@@ -88,6 +87,12 @@ class Program:
                 if len(buffer) > self._limits.max_message:
                     self.fail("a message of it is too long (`max_tool_message`)")
                     return
+
+    def _count(self, said: int) -> None:
+        self._said += said
+        if self._said > self._limits.max_chatter:
+            self.fail("it says too much (`max_tool_chatter`)")
+            raise anyio.ClosedResourceError
 
     async def close(self) -> None:
         """No message comes any more: whoever waits for one is told."""
@@ -104,6 +109,7 @@ class Program:
                 self._junk += 1
                 if self._junk == 1:
                     log.warning("tool server says what is no message", connection=self.name)
+            self._count(JUNK)
             return
         await self._into.send(SessionMessage(message))
 
