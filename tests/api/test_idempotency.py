@@ -120,13 +120,13 @@ async def test_refusals_are_not_kept(server: Server) -> None:
     assert (await command(server, session, "Redo", key="redo")).status_code == 202
 
 
-async def test_what_is_not_offered_may_be_asked_in_another_way_with_the_same_key(
+async def test_what_was_refused_may_be_asked_in_another_way_with_the_same_key(
     server: Server,
 ) -> None:
     session = await server.session()
     [turn] = await turns(server, session)
     later = await command(server, session, "Acknowledge", residueId="r", key="back")
-    problem(later, 501, "not_available")
+    problem(later, 404, "unknown_residue")
     revert = await command(server, session, "Revert", messageId=turn, key="back")
     assert revert.status_code == 202
 
