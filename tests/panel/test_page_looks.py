@@ -38,6 +38,22 @@ async def test_a_narrow_page_shows_one_pane_at_a_time(
     assert await desk.page.evaluate(overflow) is False
 
 
+async def test_a_menu_on_a_narrow_page_keeps_off_its_edges(
+    service: Service, desk_of: Callable[..., Any]
+) -> None:
+    desk: Desk = await desk_of(service, viewport={"width": 390, "height": 780})
+    await desk.open(await service.session())
+    opener = desk.page.get_by_role("button", name="More of this session")
+    await opener.click()
+    menu = await desk.page.get_by_role("menu").bounding_box()
+    under = await opener.bounding_box()
+    assert menu is not None
+    assert under is not None
+    assert menu["x"] > 0
+    assert menu["x"] + menu["width"] < 390
+    assert menu["y"] >= under["y"] + under["height"]
+
+
 async def test_dark_follows_the_system_and_a_choice_outlives_a_reload(
     service: Service, desk_of: Callable[..., Any]
 ) -> None:
