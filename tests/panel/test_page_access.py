@@ -148,7 +148,7 @@ async def test_axe_finds_nothing_where_sessions_are_forked_shared_and_given_file
     await desk.sign_in("vera")
     await expect(page.locator(".read-only")).to_be_visible()
     await clean(desk, "a session to be read only")
-    await page.get_by_role("button", name="Share", exact=True).click()
+    await desk.bar("Share")
     await expect(page.get_by_role("dialog")).to_contain_text("This session is olga’s.")
     await clean(desk, "rights of others")
     await page.goto(keyed.url)

@@ -126,6 +126,11 @@ async def test_an_undo_goes_on_while_nobody_looks_and_is_stopped_and_the_rest_tr
         await desk.page.reload()
         await expect(outside(desk)).to_contain_text("0 of 2 effects done")
         await outside(desk).get_by_role("button", name="Stop").click()
+
+        async def stopped() -> bool:
+            return [undo["stopped"] for undo in await undos(w, session)] == [True]
+
+        await eventually(stopped)  # else the next one is begun when this one is let go
         (tmp_path / "hang").unlink()
         await expect(outside(desk)).to_contain_text("Reverted, 1 thing remains")
         assert sorted((w.phone("ann"), w.phone("ben"))) == ["1", "2"]
