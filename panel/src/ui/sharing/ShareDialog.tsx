@@ -164,7 +164,7 @@ const WHO = "Only its owner and the project’s owners may change this";
 
 function ownerWords({ owner, rights }: SessionInfo, principal: string, isLocal: boolean): string {
   if (isLocal) {
-    return "This server has no keys yet: whoever reaches it may do everything. What you set here counts once it has.";
+    return "This server has no keys yet: whoever reaches it may read and write. What you set here counts once it has.";
   }
   const whose = owner === principal ? "This session is yours." : `This session is ${owner}’s.`;
   return rights.includes("manage") ? whose : `${whose} ${WHO}.`;
