@@ -208,7 +208,8 @@ async def test_what_has_nothing_to_do_with_forks_is_told_as_it_was(
     for server in servers.values():
         session = await server.session(name="Orders")
         for got, was in zip_longest(told(await conversation(server, session, dialect)), wanted):
-            assert got == was
+            # What has come since is a list of what there is nothing of.
+            assert {name: v for name, v in got.items() if name in was or v != []} == was
 
 
 @pytest.mark.parametrize("which", ["old server", "new server"])

@@ -19,6 +19,7 @@ from turnback.core.workflow import EMPTY
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import NOT_ALLOWED, SIGNED_OUT, Closed, Subscriber, Told
 from turnback.sessions.commands import (
+    Acknowledge,
     Approve,
     Asked,
     Change,
@@ -54,6 +55,7 @@ NEEDS: list[tuple[Command, Right]] = [
     (Expire(0), Right.RUN),
     (Undo("x"), Right.RUN),
     (Overwrite("x"), Right.RUN),
+    (Acknowledge("x"), Right.RUN),
     (RevertTurn("x"), Right.RUN),
     (RevertStep("x"), Right.RUN),
     (Redo(), Right.RUN),

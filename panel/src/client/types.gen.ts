@@ -543,7 +543,7 @@ export type WsServerSnapshotEvent = {
   pendingAction: PendingActionFrame | null;
   effectsOutOfStep: EffectStandingFrame[];
   undos: UndoFrame[];
-  held: EffectFrame[];
+  held?: EffectFrame[];
   waitingFor: ApprovalFrame[];
   reset?: boolean | null;
 };

@@ -605,7 +605,7 @@ class WsServerSnapshotEvent(_Frame):
     pendingAction: PendingActionFrame | None
     effectsOutOfStep: list[EffectStandingFrame]
     undos: list[UndoFrame]
-    held: list[EffectFrame]
+    held: list[EffectFrame] = Field(default_factory=list)
     waitingFor: list[ApprovalFrame]
     reset: bool | None = None
 
