@@ -16,7 +16,6 @@ from scripted_provider import ScriptedProvider, text
 from serving import serving
 from storied import (
     LONG,
-    Databases,
     Undisturbed,
     available,
     clicked,
@@ -25,20 +24,12 @@ from storied import (
     ended,
     planned,
     turn_of,
-    undisturbed,
 )
 from vendor import KEYED, STORY, check_report, normal, told_story, vending
 from whole import check_whole
 
 from turnback.core.effects import CallState
 from turnback.tools.settle import MARGIN_MS
-
-
-@pytest.fixture
-async def peace(databases: Databases, tmp_path: Path, provider: ScriptedProvider) -> Undisturbed:
-    with databases() as url:
-        return await undisturbed(url, tmp_path / "peace", provider)
-
 
 UNDO = ("undo.checked@2", "undo.intended@2", "undo.applied@2", "undo.marked@2", "undo.verified@2")
 """The second time each: what a process finds unfinished it does first."""

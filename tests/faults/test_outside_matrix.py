@@ -15,12 +15,10 @@ from processes import process
 from scripted_provider import ScriptedProvider, text
 from serving import serving
 from storied import (
-    Databases,
     Undisturbed,
     available,
     effects,
     taken_back,
-    undisturbed,
 )
 from vendor import KEYED, STORY, check_report, normal, told_story, vending
 from whole import check_whole
@@ -47,12 +45,6 @@ def points() -> list[object]:
     found.append("open.after@1")
     marks = {point: () if point in QUICK else pytest.mark.soak for point in found}
     return [pytest.param(point, marks=mark) for point, mark in marks.items()]
-
-
-@pytest.fixture
-async def peace(databases: Databases, tmp_path: Path, provider: ScriptedProvider) -> Undisturbed:
-    with databases() as url:
-        return await undisturbed(url, tmp_path / "peace", provider)
 
 
 @pytest.mark.undo(25)

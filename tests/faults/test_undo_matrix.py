@@ -14,7 +14,7 @@ import pytest
 from processes import eventually, process
 from scripted_provider import ScriptedProvider, text
 from serving import serving
-from storied import LONG, Databases, Undisturbed, did, effects, ended, planned, turn_of, undisturbed
+from storied import LONG, Undisturbed, did, effects, ended, planned, turn_of
 from vendor import KEYED, STORY, check_report, normal, told_story, vending
 from whole import check_whole
 
@@ -44,12 +44,6 @@ def points(more: int = 0) -> list[object]:
     ]
     marks = {point: () if point in QUICK else pytest.mark.soak for point in found}
     return [pytest.param(point, marks=mark) for point, mark in marks.items()]
-
-
-@pytest.fixture
-async def peace(databases: Databases, tmp_path: Path, provider: ScriptedProvider) -> Undisturbed:
-    with databases() as url:
-        return await undisturbed(url, tmp_path / "peace", provider)
 
 
 @pytest.mark.undo(24)
