@@ -282,3 +282,23 @@ async def charge(at: str, amount: str) -> dict[str, Any]:
     arrived(at, "charge")
     await behaves(at, lambda: None)
     return {"at": at, "charged": amount}
+
+
+@tool(
+    contract={
+        "resources": CONTACT,
+        "touches": [{"contact": {"id": args.id}}],
+        "cases": [
+            {
+                "class": "irreversible",
+                "residue": "notice_sent",
+                "settles": {"at": 0, "when": {"equal": [now.phone, "called"]}},
+            }
+        ],
+    }
+)
+async def announce(id: str) -> dict[str, Any]:
+    """Have a contact rung up; nothing of it is to be seen until that is done."""
+    arrived(id, "announce")
+    await behaves(id, lambda: None)
+    return {"ok": True}

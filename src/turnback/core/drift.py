@@ -138,7 +138,8 @@ class Basis:
     not known, of which there is no E and no G. `identity` has the cells that tell a thing from
     another one under its key. `taken` are cells, or what they lie under, that even a narrow inverse
     writes, as it has their values from before. `unsure` are cells that the effect may have written.
-    `left_out` are cells that are none of this inverse's business.
+    `left_out` are cells that are none of this inverse's business. `unseen`: no look has shown what
+    the call did, so that none shows that it is back.
     """
 
     expected: State
@@ -151,6 +152,7 @@ class Basis:
     taken: frozenset[Cell] = frozenset()
     unsure: frozenset[Cell] = frozenset()
     left_out: frozenset[Cell] = frozenset()
+    unseen: bool = False
 
     @property
     def writes(self) -> frozenset[Cell]:
@@ -335,6 +337,20 @@ def basis(
         unsure=frozenset(
             Cell(touch.resource, path) for touch in effect.touches for path in touch.unsure
         ),
+        unseen=is_unseen(effect),
+    )
+
+
+def is_unseen(effect: Effect) -> bool:
+    """Whether a call that was made has left its things as they were, and yet did something.
+
+    A reversible one promises that its things show all that it does.
+    """
+    return (
+        effect.state is CallState.DONE
+        and effect.class_ is not EffectClass.REVERSIBLE
+        and bool(effect.touches)
+        and not any(touch.wrote or touch.removed or touch.unsure for touch in effect.touches)
     )
 
 
@@ -351,7 +367,7 @@ def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:
     writes = basis.writes
     changed = differing(now, basis.expected)
     known = basis.resources and not basis.unread
-    if known and not differing(now, basis.goal) & (writes | basis.unsure):
+    if known and not basis.unseen and not differing(now, basis.goal) & (writes | basis.unsure):
         return Already()
     other = {cell for cell in changed & basis.identity if cell in now and cell in basis.expected}
     there, were = _present(now), _present(basis.expected)
@@ -445,6 +461,8 @@ def progress(basis: Basis, now: State, *, rest: str) -> Progress:
         return Progress.GONE
     if digest(beside(basis, part)) != rest:
         return Progress.FOREIGN
+    if basis.unseen:
+        return Progress.NONE
     if not to_do:
         return Progress.GOAL
     return Progress.SOME if done else Progress.NONE

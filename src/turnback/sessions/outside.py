@@ -12,18 +12,22 @@ import orjson
 from turnback.agent.canvas import ToolSpec
 from turnback.agent.steps import ERROR, INVALID_JSON, ToolCall, ToolResult
 from turnback.core.approvals import Approval
-from turnback.core.contracts import version
+from turnback.core.contracts import states, version
+from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract, parse
 from turnback.core.contracts.secrets import HIDDEN, edited_args, has_secrets, shown_args
+from turnback.core.contracts.states import Unreadable
 from turnback.core.contracts.together import called
-from turnback.core.effects import CallState, Effect, Json
+from turnback.core.effects import CallState, Effect, Json, ResourceKey
 from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts
 from turnback.store.effects import Logged
 from turnback.store.rows import SessionKey
+from turnback.tools import observing
 from turnback.tools.calls import Answered, Calls, check_arguments, told_of
 from turnback.tools.registry import Pinned
 from turnback.tools.settle import Place, settle
+from turnback.undo.reach import NOT_CONNECTED
 
 if TYPE_CHECKING:
     from turnback.tools.catalog import Catalog
@@ -82,6 +86,7 @@ class OutsideTools:
 
         Raises `FencedOff`, `DatabaseUnavailable`.
         """
+        await self.refresh()
         most = self.calls.limits.max_tool_output
         known: dict[str, Answered] = {}
         for one in logged:
@@ -110,6 +115,7 @@ class OutsideTools:
 
         Raises `FencedOff`, `DatabaseUnavailable`.
         """
+        await self.refresh()
         effect = logged.effect
         connection, contract = await self.of(effect)
         if connection is None:
@@ -160,6 +166,34 @@ class OutsideTools:
                     f" {tool.shown}`"
                 )
         return None
+
+    async def observe(self, effect: Effect, resources: Iterable[ResourceKey]) -> Before:
+        """What things of an effect are now, each read as the contract of its call says.
+
+        One whose read may not be called any more, or cannot be, says why. Raises
+        `DatabaseUnavailable`.
+        """
+        await self.refresh()
+        connection, contract = await self.of(effect)
+        wanted = list(dict.fromkeys(resources))
+        if connection is None:
+            gone = Unreadable(NOT_CONNECTED)
+            return Before(tuple((resource, gone) for resource in wanted))
+        barred = {
+            kind: Unreadable(why)
+            for kind in {resource.kind for resource in wanted}
+            if (tool := states.read_tool(contract, kind)) is not None
+            and (why := self.barred(effect.connection, [tool])) is not None
+        }
+        before = await observing.observe(
+            connection,
+            contract,
+            [resource for resource in wanted if resource.kind not in barred],
+            seconds=self.calls.limits.tool_timeout,
+            max_bytes=self.calls.limits.max_before,
+        )
+        seen = dict(before.observed)
+        return Before(tuple((one, seen.get(one) or barred[one.kind]) for one in wanted))
 
     async def refresh(self) -> None:
         """List anew what connections may offer otherwise."""

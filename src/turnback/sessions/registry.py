@@ -432,7 +432,7 @@ class Sessions:
     async def _settle(self) -> None:
         """What undos have left is looked at again when it is to be settled."""
         if self.outside is not None:
-            await settle_due(self.dao, self.outside, self.settings)
+            await settle_due(self.dao, self.outside)
 
     async def _forget(self) -> None:
         settings = self.settings

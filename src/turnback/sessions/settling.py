@@ -10,9 +10,7 @@ from turnback.core.contracts.states import Observation
 from turnback.core.effects import Effect
 from turnback.core.errors import TurnbackError
 from turnback.sessions.outside import OutsideTools
-from turnback.settings import Settings
 from turnback.store.dao import Dao
-from turnback.tools import observing
 
 log = structlog.get_logger()
 
@@ -20,7 +18,7 @@ AT_ONCE = 100
 """Residues looked at in one round; one that is not settled yet is looked at again in the next."""
 
 
-async def settle_due(dao: Dao, outside: OutsideTools, settings: Settings) -> None:
+async def settle_due(dao: Dao, outside: OutsideTools) -> None:
     """Settle what is. It is told as `WsServerUndoEvent`s of phase `settled`, and raises no outcome.
 
     Raises `DatabaseUnavailable`.
@@ -29,28 +27,22 @@ async def settle_due(dao: Dao, outside: OutsideTools, settings: Settings) -> Non
         try:
             undo = await dao.undos.of_residue(key, residue_id)
             effect = undo.effects[undo.residues[residue_id].effect_id]
-            if await _is_settled(outside, settings, effect):
+            if await _is_settled(outside, effect):
                 await dao.undos.settle(key, residue_id)
         except TurnbackError as error:
             log.warning("residue not settled yet", residue=residue_id, code=error.code)
 
 
-async def _is_settled(outside: OutsideTools, settings: Settings, effect: Effect) -> bool:
-    connection, contract = await outside.of(effect)
+async def _is_settled(outside: OutsideTools, effect: Effect) -> bool:
+    _, contract = await outside.of(effect)
     case = None if effect.case is None else contract.cases[effect.case : effect.case + 1]
     settles = case[0].settles if case else None
     if settles is None or settles.when is None:
         return True  # its time is all that there is to wait for
     first = [touch.resource for touch in effect.touches][:1]
-    if connection is None or not first:
+    if not first:
         return False
-    before = await observing.observe(
-        connection,
-        contract,
-        first,
-        seconds=settings.tool_timeout,
-        max_bytes=settings.max_before,
-    )
+    before = await outside.observe(effect, first)
     [(key, seen)] = before.observed
     if not isinstance(seen, Observation):
         return False

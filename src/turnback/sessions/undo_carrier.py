@@ -42,7 +42,6 @@ class UndoCarrier:
             settling=outside.calls.settling,
             limits=RunnerLimits(
                 tool_timeout=settings.tool_timeout,
-                max_before=settings.max_before,
                 lock_expiry=settings.lock_expiry,
                 lock_patience=settings.lock_patience,
                 lease_expiry=settings.lease_expiry,

@@ -20,14 +20,10 @@ from turnback.core.undo.rows import CompensationState
 from turnback.sessions.actor import Actor
 from turnback.sessions.outside import OutsideTools
 from turnback.sessions.undoing import ShownPlan
-from turnback.settings import Settings
-from turnback.tools import observing
-
-NOT_CONNECTED = Unreadable("its connection is not configured any more")
 
 
 async def look(
-    actor: Actor, outside: OutsideTools | None, settings: Settings, shown: ShownPlan, *, by: str
+    actor: Actor, outside: OutsideTools | None, shown: ShownPlan, *, by: str
 ) -> AsyncIterator[Progress]:
     """The plan again and again, as more of it has been looked at; the last time, all of it.
 
@@ -62,20 +58,9 @@ async def look(
         if effect.state is CallState.IN_DOUBT:
             effect = await _settled(actor, outside, effect)
             effects = {**effects, effect.id: effect}
-        connection, contract = await outside.of(effect)
         wanted = [t.resource for t in effect.touches if t.before is not None]
         wanted = [resource for resource in wanted if resource not in seen]
-        if connection is None:
-            seen.update(dict.fromkeys(wanted, NOT_CONNECTED))
-        elif wanted:
-            before = await observing.observe(
-                connection,
-                contract,
-                wanted,
-                seconds=settings.tool_timeout,
-                max_bytes=settings.max_before,
-            )
-            seen.update(before.observed)
+        seen.update((await outside.observe(effect, wanted)).observed)
         if effect.state is CallState.HELD:
             check = Check.GO  # nothing of it is out there
         elif effect.standing is None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
-from turnback.core.effects import Effect
+from turnback.core.effects import Effect, ResourceKey
 from turnback.tools.connection import Connection
+
+NOT_CONNECTED = "its connection is not configured any more"
 
 
 class Reach(Protocol):
@@ -18,6 +21,9 @@ class Reach(Protocol):
 
         No connection: it is not configured any more. Raises `DatabaseUnavailable`.
         """
+
+    async def observe(self, effect: Effect, resources: Iterable[ResourceKey]) -> Before:
+        """What things of an effect are now; one whose read may not be called any more says why."""
 
     def barred(self, connection: str, tools: Iterable[str]) -> str | None:
         """Why one of these tools may not be called for what was agreed to when it was another."""

@@ -52,20 +52,17 @@ from turnback.store.ids import new_id
 from turnback.store.locks import Held, Locks, WaitBrokenOff
 from turnback.store.rows import SessionKey
 from turnback.store.undo_runs import Carried
-from turnback.tools import held, observing
+from turnback.tools import held
 from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, SCOPE
 from turnback.tools.settle import Place, Settling, now_ms, settle
 from turnback.undo.gatekeeping import Gatekeeper
-from turnback.undo.reach import Reach
+from turnback.undo.reach import NOT_CONNECTED, Reach
 from turnback.undo.sending import send
 
 log = structlog.get_logger()
 
 WHILE_SENT = 0.1
 """Seconds between two looks at a call that was held back and is being sent."""
-
-NOT_CONNECTED = Unreadable("its connection is not configured any more")
-
 
 SOON = 0.02
 """Seconds for which what has come of a call may wait to be committed with what comes next."""
@@ -120,10 +117,9 @@ class Hands(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerLimits:
-    """What bounds a run's calls and looks, in seconds and bytes; `undo` is for the core."""
+    """What bounds a run's calls, in seconds; `undo` is for the core."""
 
     tool_timeout: float
-    max_before: int
     lock_expiry: float
     lock_patience: float
     lease_expiry: float
@@ -320,21 +316,7 @@ class _Carrying:
             wanted = [resource for resource in own if resource not in found]
             if not wanted:
                 continue
-            connection, contract = await self.by.reach.of(one)
-            if connection is None:
-                found.update(dict.fromkeys(wanted, NOT_CONNECTED))
-                continue
-            why = self.by.reach.barred(one.connection, _readers(contract, wanted))
-            if why is not None:
-                found.update(dict.fromkeys(wanted, Unreadable(why)))
-                continue
-            before = await observing.observe(
-                connection,
-                contract,
-                wanted,
-                seconds=self.by.limits.tool_timeout,
-                max_bytes=self.by.limits.max_before,
-            )
+            before = await self.by.reach.observe(one, wanted)
             found.update(before.observed)
         return Before(tuple((key, found[key]) for key in resources if key in found))
 
@@ -441,7 +423,7 @@ class _Carrying:
             raise FencedOff("This undo is another process's now")
         connection, contract = await self.by.reach.of(effect)
         if connection is None:
-            answered = Answered(effect.id, action.n, Answer.NOT_SENT, NOT_CONNECTED.reason)
+            answered = Answered(effect.id, action.n, Answer.NOT_SENT, NOT_CONNECTED)
         else:
             sent = await send(
                 connection,

@@ -121,7 +121,7 @@ async def plan_undo(request: Request, session_id: str, utc_offset: UtcOffset = 0
     asked = await _asked(request, body, actor)
     stored, foreseen = await actor.undo_planning.show(asked, by=principal.id)
     shown = ShownPlan(stored, foreseen)
-    looking = look(actor, sessions.outside, sessions.settings, shown, by=principal.id)
+    looking = look(actor, sessions.outside, shown, by=principal.id)
     actor.look(principal, (encode.looked_at(told) async for told in looking))
     answer = plan_body(
         stored.id,

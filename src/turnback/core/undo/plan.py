@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, assert_never
 
+from turnback.core.drift import is_unseen
 from turnback.core.effects import CallState, Effect, EffectClass, ResourceKey, Standing, Verb
 from turnback.core.undo.budget import Budget, UndoLimits, default_budget
 from turnback.core.undo.graph import Cycle, Edge, by_age, dependencies, dependents, earlier, order
@@ -193,7 +194,7 @@ def covers(cover: Effect, effect: Effect, *, now: int) -> bool:
         return False
     if all(touch.resource in cover.covers for touch in effect.touches):
         return True
-    if verb_of(effect, now=now) is not Verb.ACKNOWLEDGE:
+    if verb_of(effect, now=now) is not Verb.ACKNOWLEDGE or is_unseen(effect):
         return False
     return all(_writes_over(cover, touch.resource, effect) for touch in effect.touches)
 

@@ -150,9 +150,13 @@ def claims(
     left = basis.writes | basis.unsure | before
     theirs: frozenset[drift.Cell] = frozenset()
     if world is not None:
+        if basis.unseen:
+            left |= drift.differing(basis.part(world), basis.goal)
         left &= drift.differing(world, basis.goal)
         theirs = (left | strayed) & drift.differing(world, basis.expected) - ours
     left |= strayed
+    if basis.unseen and world is None:
+        unknown = (*unknown, *basis.resources)
     whole = () if state is CompensationState.CANCELLED else (*basis.unread, *unknown)
     return (
         *(Claim(resource, ()) for resource in dict.fromkeys(whole)),

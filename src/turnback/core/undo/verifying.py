@@ -62,8 +62,8 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
     own = run.verified(row)
     state = drift.state_of(event.seen)
     refused = any(call.phase is not CallPhase.APPLIED for call in run.sent(row))
-    if not own.resources:
-        _without_reading(run, row, event.passes, refused=refused)
+    if not own.resources or own.unseen:
+        _without_reading(run, row, state, event.passes, refused=refused)
         return
     assert row.seen is not None
     assert row.rest is not None
@@ -129,21 +129,30 @@ def _nothing(run: RunRows, row: CompensationRow, state: drift.State, *, refused:
 
 
 def _without_reading(
-    run: RunRows, row: CompensationRow, passes: bool | None, *, refused: bool
+    run: RunRows,
+    row: CompensationRow,
+    state: drift.State,
+    passes: bool | None,
+    *,
+    refused: bool,
 ) -> None:
     """All that is known is what the tool answered, and what its contract's test says."""
+
+    def ends_as(how: CompensationState, why: Reason | None = None) -> None:
+        ends.end(run, row, how, why, world=state if run.own(row).resources else None)
+
     if row.verb is Verb.CANCEL:
         if row.confirmed:
-            ends.end(run, row, CompensationState.CANCELLED)
+            ends_as(CompensationState.CANCELLED)
         elif refused or row.confirmed is False:
-            ends.end(run, row, CompensationState.NEEDS_YOU, Reason.TOO_LATE)
+            ends_as(CompensationState.NEEDS_YOU, Reason.TOO_LATE)
         else:
-            ends.end(run, row, CompensationState.IN_DOUBT, Reason.UNCHECKED)
+            ends_as(CompensationState.IN_DOUBT, Reason.UNCHECKED)
     elif refused and len(run.sent(row)) == 1 and inverses.begins_at(run, row) == 1:
-        ends.end(run, row, CompensationState.FAILED, Reason.REFUSED)
+        ends_as(CompensationState.FAILED, Reason.REFUSED)
     elif refused:
-        ends.end(run, row, CompensationState.PARTLY, Reason.REFUSED)
+        ends_as(CompensationState.PARTLY, Reason.REFUSED)
     elif passes is False:
-        ends.end(run, row, CompensationState.NOOP_INVERSE, Reason.NOTHING_CHANGED)
+        ends_as(CompensationState.NOOP_INVERSE, Reason.NOTHING_CHANGED)
     else:
-        ends.end(run, row, CompensationState.COMPENSATED, None if passes else Reason.UNCHECKED)
+        ends_as(CompensationState.COMPENSATED, None if passes else Reason.UNCHECKED)

@@ -1,0 +1,133 @@
+"""Calls that were made and left the things that they touch as they were: nothing shows them back.
+
+Only a reversible call promises that its things show all that it does.
+"""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from undo_world import Agent, Fault, World, thing, undo
+
+from turnback.core.drift import Cell
+from turnback.core.effects import Call, CallState, Effect, EffectClass, Standing
+from turnback.core.undo.rows import Claim, CompensationState, Outcome, Reason
+
+ANNA = thing("anna")
+S = CompensationState
+
+
+@pytest.fixture
+def world() -> World:
+    return _world()
+
+
+@pytest.fixture
+def agent(world: World) -> Agent:
+    return Agent(world)
+
+
+def _world() -> World:
+    there = World()
+    there.things[ANNA] = {("phone",): "A"}
+    there.begin()
+    return there
+
+
+def called(
+    agent: Agent, class_: EffectClass = EffectClass.IRREVERSIBLE, *, key_ms: int = 0
+) -> Effect:
+    """A call about Anna that nothing of Anna shows."""
+    compensable = class_ is EffectClass.COMPENSABLE
+    effect = agent.call(
+        "tell",
+        {"to": ["anna"]},
+        touches=[ANNA],
+        class_=class_,
+        inverse=(lambda _: [Call("tell", {"to": ["anna, sorry"]}, key_ms=key_ms)])
+        if compensable
+        else None,
+        residue="notice_sent" if compensable else None,
+    )
+    return agent.change(effect, state=CallState.DONE, standing=Standing.IN_FORCE)
+
+
+def test_an_irreversible_call_that_nothing_shows_is_not_found_reverted(
+    world: World, agent: Agent
+) -> None:
+    effect = called(agent)
+    store = undo(world, agent)
+    assert (store.state(effect), store.run.outcome) == (S.NEEDS_YOU, Outcome.NOT_REVERTED)
+    assert store.residues[effect.id].claims == ()
+
+
+def test_what_a_late_look_shows_of_it_is_claimed(world: World, agent: Agent) -> None:
+    effect = called(agent)
+    world.things[ANNA]["phone",] = "B"  # its reads lag behind its writes
+    store = undo(world, agent)
+    assert store.state(effect) is S.NEEDS_YOU
+    assert [(c.resource, c.path) for c in store.residues[effect.id].claims] == [(ANNA, ("phone",))]
+
+
+def test_its_offset_is_sent_and_said_to_be_unchecked(world: World, agent: Agent) -> None:
+    effect = called(agent, EffectClass.COMPENSABLE)
+    store = undo(world, agent)
+    assert world.told == ["anna", "anna, sorry"]
+    assert store.state(effect) is S.COMPENSATED
+    assert store.compensations[effect.id].reason is Reason.UNCHECKED
+
+
+def test_what_its_contract_tests_is_checked(world: World, agent: Agent) -> None:
+    effect = called(agent, EffectClass.COMPENSABLE)
+    assert undo(world, agent, passes=True).compensations[effect.id].reason is None
+    again = called(agent, EffectClass.COMPENSABLE)
+    assert undo(world, agent, passes=False).state(again) is S.NOOP_INVERSE
+
+
+@pytest.mark.parametrize(
+    ("fault", "key_ms", "ends", "told"),
+    [
+        (Fault.REFUSED, 0, S.FAILED, 1),
+        (Fault.LOST_AFTER, 0, S.IN_DOUBT, 2),
+        (Fault.LOST_BEFORE, 0, S.IN_DOUBT, 1),
+        (Fault.LOST_AFTER, 10**12, S.COMPENSATED, 2),
+        (Fault.LOST_BEFORE, 10**12, S.COMPENSATED, 2),
+    ],
+)
+def test_an_offset_that_went_wrong_is_not_said_to_be_made(
+    world: World, agent: Agent, fault: Fault, key_ms: int, ends: CompensationState, told: int
+) -> None:
+    effect = called(agent, EffectClass.COMPENSABLE, key_ms=key_ms)
+    store = undo(world, agent, faults={(effect.id, 1): fault})
+    assert (store.state(effect), len(world.told)) == (ends, told)
+
+
+def test_it_is_not_covered_by_what_only_writes_the_same_thing(world: World, agent: Agent) -> None:
+    written = agent.replace(ANNA, {"phone": "B"})
+    effect = called(agent)
+    store = undo(world, agent)
+    assert (store.state(written), store.state(effect)) == (S.REVERTED, S.NEEDS_YOU)
+    assert store.run.outcome is Outcome.PARTIALLY_REVERTED
+
+
+def test_what_it_may_have_done_is_claimed_where_nobody_could_look(
+    world: World, agent: Agent
+) -> None:
+    effect = called(agent)
+    world.unreadable[ANNA] = "down"
+    store = undo(world, agent)
+    assert store.residues[effect.id].claims == (Claim(ANNA, ()),)
+
+
+@given(st.sampled_from([EffectClass.IRREVERSIBLE, EffectClass.COMPENSABLE]), st.booleans())
+def test_none_is_ever_fully_reverted(class_: EffectClass, changed: bool) -> None:
+    world = _world()
+    agent = Agent(world)
+    effect = called(agent, class_)
+    if changed:
+        world.things[ANNA]["phone",] = "B"
+    store = undo(world, agent)
+    assert store.run.outcome is not Outcome.FULLY_REVERTED
+    claimed = {Cell(c.resource, c.path) for c in store.residues[effect.id].claims}
+    assert world.differing({effect.id}) == claimed
