@@ -119,7 +119,7 @@ class Outside:
         )
         draft = {"content": "", "toolCalls": [{"toolName": name, "input": given}]}
         began = time.perf_counter()
-        await self.actor.open_step(run, draft)
+        await self.actor.progress.open_step(run, draft)
         answer = await self.calls.call(
             self.instant,
             tool,

@@ -18,9 +18,10 @@ from turnback.app import opened
 from turnback.core.principal import LOCAL
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
-from turnback.sessions.actor import Actor, Run, Starter, UndoStarter
+from turnback.sessions.actor import Actor, Starter, UndoStarter
 from turnback.sessions.commands import Asked, Prompt
 from turnback.sessions.plans import now_ms
+from turnback.sessions.runs import Run
 from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.embedded import DATABASE
@@ -187,7 +188,7 @@ class ByHand:
 
     async def step(self, actor: Actor, run: Run, *, last: bool = False) -> None:
         """One more step of the run."""
-        await actor.append(run, run.step_id, self.draft(actor, last=last))
+        await actor.progress.append(run, run.step_id, self.draft(actor, last=last))
 
     def draft(self, actor: Actor, *, last: bool = False) -> StepDraft:
         """The next step, not appended yet."""

@@ -25,7 +25,7 @@ async def measure(world: World, count: int) -> dict[str, float]:
             for n in range(count):
                 draft = hand.draft(actor, last=n == count - 1)
                 began = time.perf_counter()
-                await actor.append(run, run.step_id, draft)
+                await actor.progress.append(run, run.step_id, draft)
                 taken.append(time.perf_counter() - began)
             stored = sum((await sizes(store.url)).values()) - before
             middle = list(actor.memory.tree.steps)[count // 2]

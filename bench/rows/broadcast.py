@@ -31,7 +31,7 @@ async def measure(world: World) -> list[Row]:
             done = StepDraft(
                 content="Done.", before=small, after=small, end_reason=EndReason.COMPLETE
             )
-            await actor.append(run, run.step_id, done)
+            await actor.progress.append(run, run.step_id, done)
         end = await End.of(server.port, key)
         size = len(await end.change(end.revert))
         await end.change(end.redo)

@@ -51,8 +51,8 @@ async def measure(world: World) -> list[Row]:
             for _ in range(TURNS):
                 began = time.perf_counter()
                 await actor.ask(Asked(Prompt("Raise the bounds, please."), LOCAL))
-                assert actor.run is not None
-                await actor.run.ended.wait()
+                assert actor.runs.run is not None
+                await actor.runs.run.ended.wait()
                 taken.append((time.perf_counter() - began) / STEPS)
             assert len(actor.memory.tree.steps) == TURNS * (STEPS + 1)
     median = Series(tuple(taken)).median * 1000

@@ -51,7 +51,7 @@ def act(hand: ByHand, actor: Actor, *, last: bool = False) -> Act:
     async def run() -> float:
         draft = hand.draft(actor, last=last)
         began = time.perf_counter()
-        await actor.append(hand.run, hand.run.step_id, draft)
+        await actor.progress.append(hand.run, hand.run.step_id, draft)
         return time.perf_counter() - began
 
     return run

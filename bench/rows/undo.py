@@ -61,7 +61,7 @@ async def undone(tools: Outside, turn_id: str) -> tuple[float, float]:
     stored, _ = await actor.undo_planning.show(asked, by=LOCAL_PERSON.id)
     planned = time.perf_counter()
     done = await actor.ask(Asked(Undo(stored.id), LOCAL_PERSON))
-    if (run := actor.undoing) is not None:
+    if (run := actor.runs.undo) is not None:
         await run.ended.wait()
     ran = time.perf_counter()
     assert done.undo_id is not None

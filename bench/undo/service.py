@@ -166,8 +166,8 @@ class Service:
         actor = await self._sessions.get(LOCAL, session)
         prompt = self._script.will(connection, calls)
         done = await actor.ask(Asked(Prompt(prompt), LOCAL))
-        if actor.run is not None:
-            await actor.run.ended.wait()
+        if actor.runs.run is not None:
+            await actor.runs.run.ended.wait()
         assert done.turn_id is not None
         return done.turn_id
 
@@ -188,8 +188,8 @@ class Service:
         if undo_id is None:
             return None
         actor = await self._sessions.get(LOCAL, session)
-        if actor.undoing is not None:
-            await actor.undoing.ended.wait()
+        if actor.runs.undo is not None:
+            await actor.runs.undo.ended.wait()
         report = await self._ask("GET", f"/sessions/{session}/undos/{undo_id}")
         assert report["status"] == "ended", report["status"]
         return Undone(plan, report)

@@ -190,7 +190,7 @@ async def test_ones_own_commits_are_not_read_again(
         await one.prompt("add a Filter on amount > 10")
         await level(one, two)
         await asyncio.sleep(3 * first.settings.poll_interval)
-        assert (readings, actor.settled) == ([], True)
+        assert (readings, actor.durable.settled) == ([], True)
         await two.prompt("delete op1")
         await level(one, two)
         assert readings  # it does see what the other one writes
@@ -213,7 +213,7 @@ async def test_what_was_read_bit_by_bit_is_what_a_whole_reading_has(fresh_databa
         await level(one, two)
         bit_by_bit = deepcopy(actor.memory.tree)
         actor.memory.distrust()
-        actor.doubt()
+        actor.memory.doubt()
         await actor.refresh()
         assert actor.memory.tree == bit_by_bit
         assert len(bit_by_bit.branches) > 2

@@ -29,7 +29,7 @@ async def test_however_many_read_at_once_a_command_is_taken(standing: Server) ->
     ]
     await asyncio.gather(*reads, *commands)
     assert actor.memory.row.name == str(most - 1)
-    assert actor.waiting == 0
+    assert actor.queue.commands == 0
 
 
 async def test_who_reads_after_a_command_was_asked_reads_what_it_did(standing: Server) -> None:

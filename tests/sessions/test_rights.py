@@ -147,7 +147,7 @@ async def test_every_command_needs_its_right_and_is_refused_without_a_trace(
     await actor.ask(Asked(Change(name="Eddy's"), eddy))
     owner = await project.person("olga", ProjectRole.OWNER)
     await actor.ask(Asked(Delete(), owner))
-    assert actor.deleted
+    assert actor.memory.deleted
 
 
 async def test_a_revoked_key_fails_at_its_next_command(project: Project) -> None:

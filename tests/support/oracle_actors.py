@@ -26,7 +26,7 @@ from turnback.core.pending import PendingMode
 from turnback.core.principal import LOCAL
 from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow, load
-from turnback.sessions.actor import Actor, Run
+from turnback.sessions.actor import Actor
 from turnback.sessions.commands import (
     Asked,
     Change,
@@ -42,6 +42,7 @@ from turnback.sessions.commands import (
     Stop,
 )
 from turnback.sessions.plans import now_ms
+from turnback.sessions.runs import Run
 from turnback.settings import Settings
 from turnback.store.dao import Dao
 from turnback.store.database import Database
@@ -137,7 +138,7 @@ class Actors:
         actor = await self._actor(session)
         done = await actor.ask(Asked(Prompt(text, None, key), LOCAL))
         assert done.turn_id is not None
-        if actor.run is not None and actor.run.turn_id == done.turn_id:
+        if actor.runs.run is not None and actor.runs.run.turn_id == done.turn_id:
             self._holders[session] = actor
         return done.turn_id, actor.memory.tree.turns[done.turn_id].first.step_id
 
@@ -150,7 +151,7 @@ class Actors:
         self, session: str, text: str, document: str, end: str | None, calls: int, tokens: int
     ) -> str:
         actor = self._holders[session]
-        run = actor.run
+        run = actor.runs.run
         assert run is not None
         step_id, before = run.step_id, actor.memory.present
         made = [ToolCall("look", f"c{n}", {"n": n}) for n in range(calls)]
@@ -163,7 +164,7 @@ class Actors:
             after=self._workflow(document),
             end_reason=EndReason(end) if end else None,
         )
-        await actor.append(run, step_id, draft)
+        await actor.progress.append(run, step_id, draft)
         return step_id
 
     def stop(self, session: str) -> None:
@@ -287,7 +288,7 @@ class Actors:
     async def _actor(self, session: str) -> Actor:
         actors = self._node_now.actors
         actor = actors.get(session)
-        if actor is None or actor.deleted:
+        if actor is None or actor.memory.deleted:
             actors[session] = actor = await Actor.open(
                 dao=self._dao,
                 project_id=LOCAL.project_id,

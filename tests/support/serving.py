@@ -23,7 +23,7 @@ from turnback.api.person import new_token
 from turnback.app import create_app
 from turnback.core.principal import LOCAL
 from turnback.serve import address_at
-from turnback.sessions.actor import Run
+from turnback.sessions.runs import Run
 from turnback.settings import Settings
 
 QUICK: dict[str, Any] = {

@@ -183,7 +183,7 @@ async def test_what_waits_is_counted_over_all_queues_and_in_the_longest(server: 
     sessions = [await server.session() for _ in range(2)]
     actors = [await server.app.state.sessions.get(LOCAL, session) for session in sessions]
     hold = asyncio.Event()
-    held = [asyncio.create_task(actor._enqueue(hold.wait)) for actor in actors]
+    held = [asyncio.create_task(actor.queue.do(hold.wait)) for actor in actors]
     await asyncio.sleep(0.01)
     stop = Asked(Stop(), LOCAL)
     waiting = [asyncio.create_task(a.ask(stop)) for a in (actors[0], actors[1], actors[1])]

@@ -22,9 +22,9 @@ from turnback.core.run_settings import RunSettingsChange
 from turnback.core.tree import Role, Tree
 from turnback.core.undo.progress import ItemTold, Progress
 from turnback.core.workflow import Workflow
-from turnback.sessions.actor import View
 from turnback.sessions.broadcast import Availability, Closed, Delta, Message, Reply, Told
 from turnback.sessions.commands import Done
+from turnback.sessions.view import View
 from turnback.store.outbox import (
     ApprovalTold,
     EffectTold,

@@ -40,9 +40,10 @@ from turnback.core.principal import Principal
 from turnback.core.tree import Step
 from turnback.core.undo.words import Language
 from turnback.sessions import standing
-from turnback.sessions.actor import Actor, View
+from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, SIGNED_OUT, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
+from turnback.sessions.view import View
 from turnback.settings import Settings
 from turnback.store.outbox import EffectTold
 from turnback.store.rows import Record

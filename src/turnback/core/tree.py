@@ -367,6 +367,10 @@ class Tree:
             raise NotOnPath("Step is not on the current conversation path")
         return step
 
+    def named_on_path(self, *, turn_id: str | None, step_id: str | None) -> Step:
+        """The step that a revert is to, by its turn or by itself. Raises as the two above."""
+        return self.step_on_path(step_id or "") if turn_id is None else self.turn_on_path(turn_id)
+
     def parent(self, step: Step) -> Position:
         """Where the step before this one is. Raises `HistoryPurged`, `HistoryMissing`."""
         return ROOT if step.parent_id == ROOT_ID else self._known(step.parent_id).position

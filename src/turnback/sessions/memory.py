@@ -51,6 +51,7 @@ class Reading:
 
     stored: Stored
     workflow: Workflow | None
+    doubts: int
 
     @property
     def row(self) -> SessionRow:
@@ -80,7 +81,10 @@ class Memory:
         self.approvals: tuple[Approval, ...] = ()
         self.undo: UnderWay | None = None
         self.stands = StandsKnown()
+        self.deleted = False
         self._sound = False  # whether the tree is what was stored at `revision`
+        self._doubts = 1  # reasons so far to think that this is behind the database
+        self._settled = 0  # those that it has been read again for
         self.dao = dao
         self._service = service
         self._settings = settings
@@ -94,13 +98,14 @@ class Memory:
 
         Raises `SessionNotFound`, `DatabaseUnavailable`.
         """
+        doubts = self._doubts  # what is doubted while it is read is read once more
         since = self.revision if self._sound else None
         stored = await self.dao.load(self._service, self.key.id, since=since)
         try:
             workflow = await self.workflow_of(stored.row.workflow_hash)
         except SnapshotMissing:
             workflow = None
-        return Reading(stored, workflow)
+        return Reading(stored, workflow, doubts)
 
     def adopt(self, reading: Reading) -> None:
         """Hold what was read, with or in place of what was held."""
@@ -134,6 +139,16 @@ class Memory:
         self.undo = stored.undo
         self.revision = row.revision
         self._sound = True
+        self._settled = reading.doubts
+
+    def doubt(self) -> None:
+        """It may be behind the database: it is read again before it is used."""
+        self._doubts += 1
+
+    @property
+    def doubted(self) -> bool:
+        """Whether it may be behind the database, and was not read again since."""
+        return self._doubts > self._settled
 
     def distrust(self) -> None:
         """Something failed in the middle: the next reading is of everything."""

@@ -75,7 +75,7 @@ async def preview(
     tree = memory.tree
     if memory.row.archived_at is not None:
         raise Archived("The session is archived; unarchive it to go on")
-    first = tree.turn_on_path(turn_id) if turn_id is not None else tree.step_on_path(step_id or "")
+    first = tree.named_on_path(turn_id=turn_id, step_id=step_id)
     head_id, target_head_id = tree.head.step_id, tree.parent(first).step_id
     here, most = memory.workflow, settings.preview_turns
     turns = list(tree.turns_since(first))[::-1]

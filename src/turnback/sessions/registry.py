@@ -155,8 +155,8 @@ class Sessions:
 
     async def _live(self, project_id: str, session_id: str) -> Actor:
         actor = self._actors.get(session_id)
-        if actor is not None and not actor.deleted:
-            actor.touch()
+        if actor is not None and not actor.memory.deleted:
+            actor.queue.touch()
             return actor
         opening = self._opening.get(session_id)
         if opening is None:
@@ -172,7 +172,7 @@ class Sessions:
 
     def census(self) -> metrics.Now:
         """What there is at this moment, for whoever reads the metrics."""
-        commands = [actor.waiting for actor in self._actors.values()]
+        commands = [actor.queue.commands for actor in self._actors.values()]
         frames = [count for actor in self._actors.values() for count in actor.hub.waiting()]
         used, idle = self.dao.usage
         return metrics.Now(
@@ -198,14 +198,14 @@ class Sessions:
         """
         self.draining = True
         for actor in self._actors.values():
-            actor.draining = True
+            actor.runs.draining = True
         deadline = asyncio.get_running_loop().time() + self.settings.drain_timeout
         # What was asked before may still begin a run: it is let through first.
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
                 asked = [actor.refresh() for actor in self._actors.values()]
                 await asyncio.gather(*asked, return_exceptions=True)
-        runs = [actor.run for actor in self._actors.values() if actor.run is not None]
+        runs = [actor.runs.run for actor in self._actors.values() if actor.runs.run is not None]
         if runs:
             log.info("waiting for runs to end", runs=len(runs), at_most=self.settings.drain_timeout)
             ends = [asyncio.create_task(run.ended.wait()) for run in runs]
@@ -217,7 +217,7 @@ class Sessions:
             await asyncio.wait(ends, timeout=5)
             for end in ends:
                 end.cancel()
-        undos = [actor.undoing for actor in self._actors.values() if actor.undoing is not None]
+        undos = [actor.runs.undo for actor in self._actors.values() if actor.runs.undo is not None]
         for undo in undos:
             undo.lose()  # another process goes on with it, or the next one here
         if undos:
@@ -268,7 +268,7 @@ class Sessions:
             )
         finally:
             self._loading -= 1
-        actor.draining = self.draining
+        actor.runs.draining = self.draining
         self._actors[session_id] = actor
         return actor
 
@@ -277,7 +277,9 @@ class Sessions:
         return len(self._models) >= self.settings.max_models
 
     def _spare_model(self) -> str:
-        running = {actor.run.model for actor in self._actors.values() if actor.run is not None}
+        running = {
+            actor.runs.run.model for actor in self._actors.values() if actor.runs.run is not None
+        }
         for name in self._models:
             if name not in running:
                 return name
@@ -295,7 +297,7 @@ class Sessions:
         for session_id, actor in tuple(self._actors.items()):
             if self._actors.get(session_id) is not actor:
                 continue  # it was evicted while another one was closed
-            if actor.idle and (actor.deleted or now - actor.touched > older_than):
+            if actor.idle and (actor.memory.deleted or now - actor.queue.touched > older_than):
                 del self._actors[session_id]
                 await actor.close()
 
@@ -310,7 +312,7 @@ class Sessions:
             actor = await self._live(await self.dao.project(session_id), session_id)
             while True:
                 await actor.refresh()
-                if not actor.doubted or actor.deleted:
+                if not actor.memory.doubted or actor.memory.deleted:
                     return
         except SessionNotFound:
             pass  # deleted by another process; its sockets have been told
@@ -318,7 +320,7 @@ class Sessions:
             log.warning("session not read again", session=session_id, code=error.code)
 
     def _held(self) -> list[SessionKey]:
-        return [actor.key for actor in self._actors.values() if actor.run or actor.undoing]
+        return [actor.key for actor in self._actors.values() if actor.runs.run or actor.runs.undo]
 
     def _heard(self, ids: frozenset[str]) -> None:
         """Another process has written to these sessions; or rights have changed, here or there."""
@@ -349,14 +351,14 @@ class Sessions:
 
         Raises `DatabaseUnavailable`.
         """
-        actors = [actor for actor in actors if not actor.deleted]
+        actors = [actor for actor in actors if not actor.memory.deleted]
         revisions = await self.dao.revisions([actor.key for actor in actors])
         behind = 0
         for actor in actors:
             if revisions.get(actor.key.id, math.inf) > actor.memory.revision:  # absent: deleted
                 behind += 1
-                actor.doubt()
-            if not actor.settled:
+                actor.memory.doubt()
+            if not actor.durable.settled:
                 self._mend(actor.key.id)
         return behind
 
@@ -391,7 +393,7 @@ class Sessions:
         except DatabaseUnavailable as error:
             if unreachable(error):
                 for actor in self._actors.values():
-                    actor.away()
+                    actor.durable.away()
             raise
         await self._evict(older_than=self.settings.session_idle_timeout)
 

@@ -13,11 +13,12 @@ from turnback.core.tree import EndReason
 from turnback.core.workflow import Workflow
 from turnback.failpoints import hit
 from turnback.sessions import broadcast, payloads
-from turnback.sessions.actor import Actor, Run
+from turnback.sessions.actor import Actor
 from turnback.sessions.editing import new_link_id
 from turnback.sessions.outside import OutsideTools, RunTools, result_of
 from turnback.sessions.planning import INTERRUPTED
 from turnback.sessions.plans import Resume
+from turnback.sessions.runs import Run
 from turnback.settings import Settings
 from turnback.store.effects import OpenStep
 from turnback.store.ids import new_id
@@ -48,10 +49,11 @@ class Runner:
     async def __call__(self, actor: Actor, run: Run) -> None:
         """Carry `run` to its end, which is a step with an end reason, or a person's to decide.
 
-        Each draft is durable before the loop is asked for more. Raises what `Actor.append` does.
+        Each draft is durable before the loop is asked for more. Raises what
+        `RunProgress.append` does.
         """
         opened = None
-        if run.resumes is not None and (opened := await actor.opened()) is not None:
+        if run.resumes is not None and (opened := await actor.progress.opened()) is not None:
             run.step_id, run.is_open = opened.id, True
         workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
         if run.resumes in (Resume.STOP, Resume.INTERRUPT):
@@ -109,16 +111,18 @@ class Runner:
                 match item:
                     case Delta():
                         hit("stream")
-                        actor.tell_delta(run, _told(run, item))
+                        actor.progress.tell_delta(run, _told(run, item))
                     case Opened():
                         secret = item.shown != item.tool_calls
-                        await actor.open_step(run, payloads.of_opened(item), is_secret=secret)
+                        await actor.progress.open_step(
+                            run, payloads.of_opened(item), is_secret=secret
+                        )
                     case StepDraft():
-                        await actor.append(run, run.step_id, item)
+                        await actor.progress.append(run, run.step_id, item)
                         observed.stepped(item.end_reason)
                     case Waits(approvals):
                         observed.waits()
-                        await actor.wait(run, approvals)
+                        await actor.progress.wait(run, approvals)
                     case _:
                         assert_never(item)
 
@@ -126,7 +130,7 @@ class Runner:
         """The tools outside; of a run that goes on with what was decided and done before."""
         if self._outside is None:
             return None
-        made = [] if opened is None else await actor.logged(opened.id)
+        made = [] if opened is None else await actor.progress.logged(opened.id)
         return RunTools(
             await self._outside.offered(),
             self._outside.calls,
@@ -150,7 +154,7 @@ class Runner:
         """
         if opened is not None:
             step = payloads.opened_of(opened.draft)
-            logged = await actor.logged(opened.id)
+            logged = await actor.progress.logged(opened.id)
             if self._outside is not None:
                 known = await self._outside.settled(logged, _place(actor, run))
             else:
@@ -174,7 +178,7 @@ class Runner:
                 after=workflow,
                 effects=tuple(one.effect.id for one in logged),
             )
-            await actor.append(run, run.step_id, draft)
+            await actor.progress.append(run, run.step_id, draft)
         if note is not None:
             content, end = note, EndReason.FAILED
         elif run.resumes is Resume.STOP:
@@ -182,7 +186,7 @@ class Runner:
         else:
             content, end = INTERRUPTED, EndReason.INTERRUPTED
         draft = StepDraft(content=content, before=workflow, after=workflow, end_reason=end)
-        await actor.append(run, run.step_id, draft)
+        await actor.progress.append(run, run.step_id, draft)
 
 
 def _place(actor: Actor, run: Run) -> Place:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from turnback.core.effects import Effect
 from turnback.core.undo.actions import Delegated
-from turnback.sessions.actor import Actor, UndoRun
+from turnback.sessions.actor import Actor
 from turnback.sessions.outside import OutsideTools
+from turnback.sessions.runs import UndoRun
 from turnback.sessions.undo_agent import UndoAgents
 from turnback.sessions.undoing import undo_limits
 from turnback.settings import Settings
@@ -50,7 +51,10 @@ class UndoCarrier:
         )
 
     async def __call__(self, actor: Actor, run: UndoRun) -> None:
-        """Carry a run on to its end, or until it is to be left. Raises as `Actor.write_undo`."""
+        """Carry a run on to its end, or until it is to be left.
+
+        Raises as `RunProgress.write_undo`.
+        """
         await self._outside.refresh()
         carried = await self._dao.undo_runs.carried(actor.key, run.id)
         touched = dict.fromkeys(
@@ -72,7 +76,7 @@ class _Hands:
         self._run = run
 
     async def commit(self, step: Step) -> None:
-        await self._actor.write_undo(self._run, step)
+        await self._actor.progress.write_undo(self._run, step)
 
     async def is_held(self) -> bool:
         return await self._dao.undo_runs.is_held(
@@ -80,7 +84,7 @@ class _Hands:
         )
 
     def lease_until(self) -> int:
-        return self._actor.lease_until(self._run)
+        return self._actor.progress.lease_until(self._run)
 
     def is_stopped(self) -> bool:
         under_way = self._actor.memory.undo

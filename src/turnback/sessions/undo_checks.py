@@ -78,7 +78,7 @@ async def _settled(actor: Actor, outside: OutsideTools, effect: Effect) -> Effec
 
     Nothing is sent again for it, since nobody has agreed to a call yet.
     """
-    if actor.busy or actor.memory.undo is not None:
+    if actor.runs.busy or actor.memory.undo is not None:
         return effect
     key = actor.key
     for logged in await actor.memory.dao.effects.by_id(key, [effect.id]):

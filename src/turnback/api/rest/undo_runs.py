@@ -122,7 +122,7 @@ async def plan_undo(request: Request, session_id: str, utc_offset: UtcOffset = 0
     stored, foreseen = await actor.undo_planning.show(asked, by=principal.id)
     shown = ShownPlan(stored, foreseen)
     looking = look(actor, sessions.outside, shown, by=principal.id)
-    actor.look(principal, (encode.looked_at(told) async for told in looking))
+    actor.looks.begin(principal, (encode.looked_at(told) async for told in looking))
     answer = plan_body(
         stored.id,
         foreseen.plan,
@@ -150,7 +150,9 @@ async def _asked(request: Request, body: AskBody, actor: Actor) -> AskedUndo:
     if body.revert is not None:
         if (body.revert.turn_id is None) == (body.revert.step_id is None):
             raise BadInput("`revert`: name `turn_id` or `step_id`", path="/revert")
-        before = actor.step_of(turn_id=body.revert.turn_id, step_id=body.revert.step_id)
+        before = actor.memory.tree.named_on_path(
+            turn_id=body.revert.turn_id, step_id=body.revert.step_id
+        ).id
     planning = actor.undo_planning
     if body.undo_id is not None:
         named = await planning.rest_of(body.undo_id)
