@@ -7,7 +7,7 @@ import re
 import pytest
 from pydantic import BaseModel
 
-from turnback.api import frames
+from turnback.api import members
 from turnback.api.rest import records
 from turnback.api.rest.answer import snake
 from turnback.api.rest.settings import RunSettingsBody
@@ -16,12 +16,12 @@ from turnback.api.rest.settings import RunSettingsBody
 @pytest.mark.parametrize(
     ("body", "frame", "other_words"),
     [
-        (records.ToolCallBody, frames.ToolCallFrame, {}),
-        (records.ToolResultBody, frames.ToolResultFrame, {}),
-        (records.UsageBody, frames.UsageFrame, {}),
-        (records.AttachedBody, frames.AttachedFrame, {}),
-        (records.RecordBody, frames.StepFrame, {"messageId": "turn_id", "stepId": "record_index"}),
-        (RunSettingsBody, frames.RunSettingsFrame, {}),
+        (records.ToolCallBody, members.ToolCallFrame, {}),
+        (records.ToolResultBody, members.ToolResultFrame, {}),
+        (records.UsageBody, members.UsageFrame, {}),
+        (records.AttachedBody, members.AttachedFrame, {}),
+        (records.RecordBody, members.StepFrame, {"messageId": "turn_id", "stepId": "record_index"}),
+        (RunSettingsBody, members.RunSettingsFrame, {}),
     ],
 )
 def test_what_a_frame_says_in_camel_case_rest_says_in_snake_case(
@@ -32,7 +32,7 @@ def test_what_a_frame_says_in_camel_case_rest_says_in_snake_case(
         for name, field in frame.model_fields.items()
     }
     bodies = {name: str(field.annotation) for name, field in body.model_fields.items()}
-    of_frames = re.compile(r"turnback\.api\.frames\.(\w+)Frame")
+    of_members = re.compile(r"turnback\.api\.members\.(\w+)Frame")
     for name, annotation in said.items():
-        assert of_frames.sub(r"turnback.api.rest.records.\1Body", annotation) == bodies[name]
+        assert of_members.sub(r"turnback.api.rest.records.\1Body", annotation) == bodies[name]
     assert bodies.keys() - said.keys() <= {"session_id", "seq"}

@@ -25,8 +25,9 @@ from serving import Server, serving
 from starlette.routing import BaseRoute, Mount, WebSocketRoute
 from wire import is_error, is_status
 
-from turnback.api import base_frames, frames, socket
+from turnback.api import base_frames, frames, server_frames, socket
 from turnback.api.definitions import frames as schema
+from turnback.api.members import StepFrame
 from turnback.app import create_app
 from turnback.core.errors import StartError, TurnbackError
 from turnback.core.workflow import SCHEMA, load
@@ -127,7 +128,7 @@ def test_every_edit_is_documented_with_its_members() -> None:
 
 def test_every_event_is_documented_with_its_members() -> None:
     rows = table("Events")
-    real = members(frames.ServerFrame)
+    real = members(server_frames.ServerFrame)
     assert {names(row[0])[0] for row in rows} == set(real)
     for row in rows:
         model, listed = real[names(row[0])[0]], set(names(row[3]))
@@ -136,7 +137,7 @@ def test_every_event_is_documented_with_its_members() -> None:
     snapshot = {name for row in table("Snapshot") for name in names(row[0])}
     assert snapshot == set(real["WsServerSnapshotEvent"].model_fields) - {"type"}
     step = {name for row in table("A step") for name in names(row[0])}
-    assert step == set(frames.StepFrame.model_fields)
+    assert step == set(StepFrame.model_fields)
 
 
 def test_what_a_base_client_gets_is_documented() -> None:
@@ -149,8 +150,8 @@ def test_what_a_base_client_gets_is_documented() -> None:
     ):
         model = members(base_frames.BaseServerFrame)[type_]
         assert set(names(rows[kind])) == set(model.model_fields) - {"type"}
-    only_v1 = set(frames.StepFrame.model_fields) - set(base_frames.BaseStep.model_fields)
-    contents = set(base_frames.BaseStep.model_fields) - set(frames.StepFrame.model_fields)
+    only_v1 = set(StepFrame.model_fields) - set(base_frames.BaseStep.model_fields)
+    contents = set(base_frames.BaseStep.model_fields) - set(StepFrame.model_fields)
     assert set(names(rows["steps"])) == only_v1 | contents
     assert set(members(base_frames.BaseClientFrame)) == frames.BASE_TYPES
 

@@ -1,4 +1,4 @@
-// Written by `turnback schema` from src/turnback/api/frames.py. Do not edit.
+// Written by `turnback schema` from the frames in src/turnback/api/. Do not edit.
 
 /** A new comment box, with a commentBoxID that is not in use. */
 export type AddComment = {

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from turnback.api.frames import AgentState, StepMembers
+from turnback.api.members import AgentState, StepMembers
 
 
 class _Frame(BaseModel):

@@ -7,7 +7,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from turnback.api.base_frames import BaseClientFrame, BaseServerFrame
-from turnback.api.frames import ClientFrame, ServerFrame
+from turnback.api.frames import ClientFrame
+from turnback.api.server_frames import ServerFrame
 
 UNIONS: dict[str, Any] = {
     "ClientFrame": ClientFrame,

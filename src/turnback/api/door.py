@@ -18,7 +18,7 @@ from turnback.agent.canvas import CANVAS_TOOLS
 from turnback.agent.prompt import instructions, workflow_block, workflow_bytes
 from turnback.api import encode, problems, socket, whole
 from turnback.api.base_frames import BaseStep
-from turnback.api.frames import AgentState
+from turnback.api.members import AgentState
 from turnback.api.rest.answer import Problem, json_answer
 from turnback.api.rest.idempotency import IDEMPOTENCY_KEY, idempotent, response
 from turnback.api.rest.request import (

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-HEADER = "// Written by `turnback schema` from src/turnback/api/frames.py. Do not edit.\n"
+HEADER = "// Written by `turnback schema` from the frames in src/turnback/api/. Do not edit.\n"
 
 
 def render(definitions: Mapping[str, Any]) -> str:
