@@ -231,8 +231,10 @@ class Desk:
     async def bar(self, name: str) -> None:
         """Press what the bar over the session has, or, on a narrow page, the menu in its place."""
         button = self.page.get_by_role("button", name=name, exact=True)
+        more = self.page.get_by_role("button", name="More of this session")
+        await expect(button.or_(more).first).to_be_visible()  # the page is there, and how wide
         if not await button.is_visible():
-            await self.page.get_by_role("button", name="More of this session").click()
+            await more.click()
             button = self.page.get_by_role("menuitem", name=name)
         await button.click()
 

@@ -28,7 +28,6 @@ from turnback.core.effects import (
     ResourceKey,
     Standing,
     Touch,
-    worst,
 )
 from turnback.core.errors import Unresolved
 
@@ -161,10 +160,9 @@ def failed(
         return Ended(not_applied(ended))
     if state is not CallState.FAILED_DIRTY:
         return Ended(ended)
-    class_, inverse = effect.class_, effect.inverse
-    if inverse is None:
-        class_ = worst((class_, EffectClass.IRREVERSIBLE))
-    ended = replace(ended, touches=touches, class_=class_)
+    ended = replace(ended, touches=touches)
+    if ended.inverse is None:
+        ended = _irreversible(ended)
     return Ended(ended, _entries(ended, known))
 
 
@@ -184,9 +182,14 @@ def not_applied(effect: Effect) -> Effect:
 
 def without_states(effect: Effect) -> Effect:
     """The effect without anything of its states: there is no key to keep them under."""
-    return replace(
-        effect, class_=EffectClass.IRREVERSIBLE, touches=(), inverse=None, cancel=None, result=None
-    )
+    return replace(_irreversible(effect), touches=(), inverse=None, cancel=None, result=None)
+
+
+def _irreversible(effect: Effect) -> Effect:
+    """The effect where nothing takes it back: the word for what an inverse leaves is not its."""
+    if effect.class_ is EffectClass.IRREVERSIBLE:
+        return effect
+    return replace(effect, class_=EffectClass.IRREVERSIBLE, residue=None)
 
 
 def _decided(decision: Decision) -> dict[str, Any]:

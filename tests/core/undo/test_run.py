@@ -1101,6 +1101,14 @@ def test_a_refund_is_a_compensation_and_leaves_residue(world: World, agent: Agen
     assert claimed == world.differing(store.members)
 
 
+def test_what_was_not_refunded_is_not_said_to_be(world: World, agent: Agent) -> None:
+    charge = agent.charge("c1")
+    agent.change(charge, inverse=None)
+    store = undo(world, agent)
+    assert ended(store, charge) == [S.NEEDS_YOU]
+    assert store.residues[charge.id].template == "needs_you"
+
+
 def test_a_compensation_that_was_not_found_to_work_is_not_called_one(
     world: World, agent: Agent
 ) -> None:

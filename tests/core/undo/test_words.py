@@ -58,6 +58,8 @@ def left(template: str, **members: object) -> ResidueRow:
 def test_every_language_says_everything(language: Language) -> None:
     words: Words = WORDS[language]
     assert words.residues.keys() == ENGLISH.residues.keys()
+    for name, sentence in words.residues.items():
+        assert (sentence.ahead is None) == (ENGLISH.residues[name].ahead is None), name
     assert set(words.fixes) == set(Fix)
     assert set(words.states) == set(CompensationState)
     assert set(words.reasons) == set(Reason)
@@ -71,6 +73,7 @@ def test_every_placeholder_is_bound(language: Language) -> None:
     for sentence in words.residues.values():
         assert placeholders(sentence.what) <= PLACEHOLDERS
         assert placeholders(sentence.saw) <= PLACEHOLDERS
+        assert placeholders(sentence.ahead or "") <= placeholders(sentence.what)
     for name, sentence in words.residues.items():
         here = placeholders(sentence.what) | placeholders(sentence.saw)
         english = ENGLISH.residues[name]
@@ -103,6 +106,19 @@ def test_a_residue_and_its_draft_have_names_subject_and_date_and_no_body(
     said = repr(text)
     assert SECRET not in said
     assert "{" not in text.what + text.saw + text.how + text.draft.subject + text.draft.body
+
+
+def test_before_anything_was_done_it_is_said_as_what_will_be() -> None:
+    refunded = left("payment_refunded")
+    ahead = residue_text(refunded, Language.ENGLISH, lambda _: "14 March", ahead=True)
+    assert ahead.what == (
+        "The payment “Offer” of 14 March will be refunded; both stay on the statement."
+    )
+    assert "was refunded" in residue_text(refunded, Language.ENGLISH, str).what
+    sent = left("mail_sent")
+    assert residue_text(sent, Language.ENGLISH, str, ahead=True) == residue_text(
+        sent, Language.ENGLISH, str
+    )
 
 
 def test_nobody_is_written_to_who_was_not_told() -> None:
@@ -147,7 +163,7 @@ def test_a_headline_names_what_needs_you_first() -> None:
 def test_nothing_is_ever_called_undone(language: Language) -> None:
     words = WORDS[language]
     sentences = [
-        *(part for one in words.residues.values() for part in (one.what, one.saw)),
+        *(part for one in words.residues.values() for part in (one.what, one.saw, one.ahead or "")),
         *words.states.values(),
         *words.reasons.values(),
         *words.outcomes.values(),

@@ -12,11 +12,17 @@ import { StandingBadge } from "./StandingBadge";
 import { OutsideContext } from "./useOutside";
 import type { Check, PlanState } from "./usePlan";
 
-const GROUPS: readonly [RestMember["group"], string][] = [
-  ["stays", "Cannot be taken back"],
-  ["compensated", "Will be compensated, and leaves something"],
-  ["reverted", "Will be reverted"],
+const GROUPS: readonly [RestMember["group"], (members: RestMember[]) => string][] = [
+  ["stays", () => "Cannot be taken back"],
+  ["compensated", () => "Will be compensated, and leaves something"],
+  ["reverted", clean],
 ];
+
+function clean(members: RestMember[]): string {
+  const cancels = members.filter(({ verb }) => verb === "cancel").length;
+  if (cancels === 0) return "Will be reverted";
+  return cancels === members.length ? "Will be cancelled" : "Will be reverted or cancelled";
+}
 
 const CHECKS: Readonly<Record<Check, string>> = {
   unchecked: "not looked at yet",
@@ -43,7 +49,7 @@ export function PlanGroups({ state }: { state: PlanState }) {
           members.length > 0 && (
             <section key={group} data-group={group}>
               <h3 lang="en">
-                {heading} <small>({members.length})</small>
+                {heading(members)} <small>({members.length})</small>
               </h3>
               <ul>
                 {members.map((member) => (
@@ -136,8 +142,11 @@ function Member({ member, check }: { member: RestMember; check: Check | null }) 
       )}
       {member.hold_until !== null && (
         <small className="plan-check" data-check="go" lang="en">
-          held back until {toSecond(member.hold_until)}: cancelled before it is sent
+          Held back until {toSecond(member.hold_until)}: it will be cancelled before it is sent
         </small>
+      )}
+      {member.hold_until === null && member.verb === "cancel" && (
+        <small lang="en">It will be cancelled before it takes effect, if its server confirms it</small>
       )}
       {check !== null && (
         <small className="plan-check" data-check={check} lang="en">

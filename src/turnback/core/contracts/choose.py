@@ -314,7 +314,12 @@ def _worse(decision: Decision, class_: EffectClass, reason: str) -> Decision:
     bounded = worst((decision.class_, class_))
     if bounded is decision.class_:
         return decision
-    return replace(decision, class_=bounded, worse_because=decision.worse_because or reason)
+    return replace(
+        decision,
+        class_=bounded,
+        residue=None,  # the case's word tells of an inverse that it does not have
+        worse_because=decision.worse_because or reason,
+    )
 
 
 def _later(

@@ -48,7 +48,15 @@ def foreseen(
         state=CompensationState.COMPENSATED
         if member.group is Group.COMPENSATED
         else CompensationState.NEEDS_YOU,
-        reason=Reason.PURGED if effect.purged else None,
+        reason=_foreseen_reason(effect, member),
     )
     left = residues.of(effect, row)
-    return None if left is None else residue_text(left, language, when)
+    return None if left is None else residue_text(left, language, when, ahead=True)
+
+
+def _foreseen_reason(effect: Effect, member: Member) -> Reason | None:
+    if effect.purged:
+        return Reason.PURGED
+    if member.in_doubt and member.group is Group.STAYS:
+        return Reason.FORWARD_IN_DOUBT
+    return None

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from turnback.core import drift
-from turnback.core.effects import Effect, ResourceKey, Verb
+from turnback.core.effects import Effect, EffectClass, ResourceKey, Verb
 from turnback.core.undo.rows import (
     Claim,
     CompensationRow,
@@ -91,7 +91,7 @@ def _template(effect: Effect, row: CompensationRow) -> str:
     if row.reason in TEMPLATE_OF_REASON:
         return TEMPLATE_OF_REASON[row.reason]
     own = effect.residue if row.state in _SAID_BY_CONTRACTS else None
-    if own is not None:
+    if own is not None and not _offset_only(effect, row):
         return own
     if row.state is CompensationState.NEEDS_YOU and effect.contract is None:
         return "undeclared"
@@ -100,7 +100,17 @@ def _template(effect: Effect, row: CompensationRow) -> str:
     return TEMPLATE_OF_STATE[row.state]
 
 
+def _offset_only(effect: Effect, row: CompensationRow) -> bool:
+    """Whether the contract's word says that this effect was offset, and it was not."""
+    return (
+        row.state is CompensationState.NEEDS_YOU
+        and effect.class_ is EffectClass.COMPENSABLE
+        and effect.residue in _OF_OFFSETS
+    )
+
+
 _SAID_BY_CONTRACTS = (CompensationState.COMPENSATED, CompensationState.NEEDS_YOU)
+_OF_OFFSETS = ("notice_sent", "payment_refunded")
 
 
 def _fix(effect: Effect, state: CompensationState) -> Fix:

@@ -66,8 +66,10 @@ def people(names: tuple[str, ...], words: Words) -> str:
     return words.and_more.format(named=named, more=more) if more > 0 else named
 
 
-def residue_text(residue: ResidueRow, language: Language, when: When) -> ResidueText:
-    """What a residue says to the person who reads it."""
+def residue_text(
+    residue: ResidueRow, language: Language, when: When, *, ahead: bool = False
+) -> ResidueText:
+    """What a residue says to the person who reads it; `ahead`: before anything was done."""
     words = WORDS[language]
     template = words.residues.get(residue.template) or words.residues[_fallback(residue)]
     names = dict(residue.names)
@@ -94,7 +96,7 @@ def residue_text(residue: ResidueRow, language: Language, when: When) -> Residue
     if not residue.people:
         saw = saw[:1].upper() + saw[1:]  # a name keeps its letters, these words begin a sentence
     return ResidueText(
-        what=template.what.format(**facts),
+        what=((template.ahead if ahead else None) or template.what).format(**facts),
         saw=saw,
         how=words.fixes[residue.fix],
         settles=settles,

@@ -16,6 +16,8 @@ WORDS = Words(
             "Was `{tool}` am {since} getan hat, wurde durch eine weitere Aktion ausgeglichen; beide"
             " bleiben verzeichnet.",
             SEEN,
+            "Was `{tool}` am {since} getan hat, wird durch eine weitere Aktion ausgeglichen; beide"
+            " bleiben verzeichnet.",
         ),
         "unchecked": Sentence(
             "Was `{tool}` am {since} getan hat, wurde nach Angabe des Servers ausgeglichen; prüfen"
@@ -80,6 +82,7 @@ WORDS = Words(
         "forward_in_doubt": Sentence(
             "Ob `{tool}` vom {since} gewirkt hat, weiß niemand; es wurde nichts unternommen.",
             "Wer es gesehen hat, ist nicht bekannt.",
+            "Ob `{tool}` vom {since} gewirkt hat, weiß niemand; es ist nachzusehen.",
         ),
         "partly": Sentence(
             "Was `{tool}` am {since} getan hat, wurde zum Teil zurückgenommen.",
@@ -107,7 +110,9 @@ WORDS = Words(
             "Was `{tool}` am {since} getan hat, wurde nicht angegangen: {because}.", SEEN
         ),
         "left": Sentence(
-            "Von dem, was `{tool}` am {since} getan hat, ist etwas geblieben.", NOBODY
+            "Von dem, was `{tool}` am {since} getan hat, ist etwas geblieben.",
+            NOBODY,
+            "Von dem, was `{tool}` am {since} getan hat, wird etwas bleiben.",
         ),
         # by the words of contracts
         "file_left": Sentence(
@@ -132,7 +137,9 @@ WORDS = Words(
             SEEN,
         ),
         "notice_sent": Sentence(
-            "„{subject}“ wurde zurückgenommen; {who} hat davon und von seinem Ende erfahren.", SEEN
+            "„{subject}“ wurde zurückgenommen; {who} hat davon und von seinem Ende erfahren.",
+            SEEN,
+            "„{subject}“ wird zurückgenommen; {who} hat davon erfahren und erfährt auch das Ende.",
         ),
         "message_posted": Sentence(
             "Die Nachricht „{subject}“ wurde am {since} veröffentlicht, für {who}.", SEEN
@@ -145,6 +152,7 @@ WORDS = Words(
         "payment_refunded": Sentence(
             "Die Zahlung „{subject}“ vom {since} wurde erstattet; beides bleibt auf dem Auszug.",
             SEEN,
+            "Die Zahlung „{subject}“ vom {since} wird erstattet; beides bleibt auf dem Auszug.",
         ),
         "shared": Sentence(
             "„{subject}“ wurde am {since} mit {who} geteilt; was sie kopiert haben, bleibt ihnen.",

@@ -13,7 +13,9 @@ WORDS = Words(
     residues={
         # by how it ended
         "compensated": Sentence(
-            "What `{tool}` did on {since} was offset by another action; both stay on record.", SEEN
+            "What `{tool}` did on {since} was offset by another action; both stay on record.",
+            SEEN,
+            "What `{tool}` did on {since} will be offset by another action; both stay on record.",
         ),
         "unchecked": Sentence(
             "What `{tool}` did on {since} was offset as far as its server says; it could not be"
@@ -70,6 +72,7 @@ WORDS = Words(
         "forward_in_doubt": Sentence(
             "Nobody knows whether `{tool}` of {since} took effect; nothing was done about it.",
             "Who has seen it is not known.",
+            "Nobody knows whether `{tool}` of {since} took effect; look before you rely on it.",
         ),
         "partly": Sentence(
             "What `{tool}` did on {since} was put back in part.", "Some of it may have been seen."
@@ -89,7 +92,11 @@ WORDS = Words(
             "The inverse of `{tool}` of {since} was reported as done, and nothing changed.", SEEN
         ),
         "not_started": Sentence("What `{tool}` did on {since} was not begun: {because}.", SEEN),
-        "left": Sentence("Something of what `{tool}` did on {since} is left.", NOBODY),
+        "left": Sentence(
+            "Something of what `{tool}` did on {since} is left.",
+            NOBODY,
+            "Something of what `{tool}` did on {since} will be left.",
+        ),
         # by the words of contracts
         "file_left": Sentence(
             "A file that `{tool}` made on {since} is still there; its server cannot delete.", NOBODY
@@ -108,14 +115,18 @@ WORDS = Words(
             SEEN,
         ),
         "notice_sent": Sentence(
-            "“{subject}” was taken back, and {who} got a notice of it and of its end.", SEEN
+            "“{subject}” was taken back, and {who} got a notice of it and of its end.",
+            SEEN,
+            "“{subject}” will be taken back; {who} had a notice of it and will get one of its end.",
         ),
         "message_posted": Sentence("The message “{subject}” was posted to {who} on {since}.", SEEN),
         "payment_made": Sentence(
             "The payment “{subject}” to {who} was made on {since} and cannot be recalled.", SEEN
         ),
         "payment_refunded": Sentence(
-            "The payment “{subject}” of {since} was refunded; both stay on the statement.", SEEN
+            "The payment “{subject}” of {since} was refunded; both stay on the statement.",
+            SEEN,
+            "The payment “{subject}” of {since} will be refunded; both stay on the statement.",
         ),
         "shared": Sentence(
             "“{subject}” was shared with {who} on {since}; what they copied stays theirs.", SEEN

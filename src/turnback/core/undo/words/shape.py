@@ -14,10 +14,14 @@ PLACEHOLDERS = frozenset({"tool", "who", "subject", "since", "detail", "because"
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One template: what is left, and what those concerned have seen of it."""
+    """One template: what is left, and what those concerned have seen of it.
+
+    `ahead` is what will be left, said before anything was done; None where `what` is as true then.
+    """
 
     what: str
     saw: str
+    ahead: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
