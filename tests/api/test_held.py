@@ -232,6 +232,22 @@ async def test_what_a_deleted_session_holds_back_is_waited_for_by_nobody(
         assert await held_back.next_due() is None
 
 
+async def test_a_session_is_archived_once_nothing_of_it_is_held_back(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+        await w.turn(client, mails(w, "hello"))
+        [told] = await listed(w, session)
+        refused = await w.server.http.patch(f"/sessions/{session}", json={"archived": True})
+        assert (refused.status_code, refused.json()["code"]) == (409, "calls_held")
+        assert refused.json()["data"]["effectIds"] == [told["effect_id"]]
+        assert refused.json()["data"]["until"] == told["hold_until"]
+        await w.undo(session, effect_ids=[told["effect_id"]])
+        done = await w.server.http.patch(f"/sessions/{session}", json={"archived": True})
+        assert done.json()["archived"] is True
+        assert w.calls("mail_later") == 0
+
+
 async def test_what_could_not_be_sent_for_long_is_not_sent_any_more(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:

@@ -206,6 +206,12 @@ async def test_a_stop_in_the_middle_of_a_call_leaves_it_known_or_in_doubt(
             assert doubtful.effect.standing is Standing.IN_DOUBT
 
 
+async def waits(w: World, session: str) -> bool:
+    """Whether the list of sessions says that this one waits for a person."""
+    listed = (await w.server.http.get("/sessions")).json()["sessions"]
+    return next(bool(one["waiting"]) for one in listed if one["id"] == session)
+
+
 @pytest.mark.parametrize("decision", ["approve", "deny"])
 async def test_a_call_that_cannot_be_taken_back_waits_for_a_person(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider, decision: str
@@ -216,8 +222,10 @@ async def test_a_call_that_cannot_be_taken_back_waits_for_a_person(
         async with w.server.connect(session) as client, w.server.connect(session, v1=False) as base:
             await client.snapshot()
             await base.snapshot()
+            assert await waits(w, session) is False
             await client.send("Prompt", content="do both")
             frame = await client.wait(waiting)
+            assert await waits(w, session) is True
             [approval] = frame["waitingFor"]
             assert (approval["toolCallId"], approval["class"]) == ("m1", "irreversible")
             assert approval["toolName"] == "python.send_mail"
@@ -244,6 +252,7 @@ async def test_a_call_that_cannot_be_taken_back_waits_for_a_person(
             assert not first["isError"]
             assert second["isError"] is (decision == "deny")
             assert len(await w.logged(session)) == 1 + (decision == "approve")
+            assert await waits(w, session) is False
 
 
 async def test_edited_arguments_are_checked_used_kept_and_told(
@@ -274,7 +283,7 @@ async def test_a_turn_that_waits_is_there_after_a_restart_and_a_stop_ends_it(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with world(fresh_database, tmp_path, provider) as w:
-        provider.will([w.sets("2"), w.mails("Hello", index=1)])
+        provider.will([text("I shall"), w.sets("2"), w.mails("Hello", index=1)])
         session = await w.server.session()
         async with w.server.connect(session) as client:
             await client.snapshot()
@@ -284,6 +293,7 @@ async def test_a_turn_that_waits_is_there_after_a_restart_and_a_stop_ends_it(
     async with world(fresh_database, tmp_path, provider) as w, w.server.connect(session) as client:
         shown = await client.snapshot()
         assert (shown["state"], shown["waitingFor"]) == ("GENERATING", [approval])
+        assert shown["partial"]["text"] == "I shall"
         await asyncio.sleep(0.5)  # polls come and go
         assert state(client) == "GENERATING"
         await client.send("Stop")

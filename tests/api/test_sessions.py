@@ -13,7 +13,7 @@ from workflows import FILES
 
 SESSION = {
     "id", "name", "model", "state", "archived", "head_id", "revision", "settings", "created_at",
-    "updated_at", "owner", "visibility", "rights",
+    "updated_at", "owner", "visibility", "rights", "waiting",
 }  # fmt: skip
 
 

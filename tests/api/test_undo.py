@@ -164,6 +164,8 @@ async def test_while_an_undo_is_under_way_nothing_else_changes_the_session_and_a
                 assert refused["code"] == "undo_in_progress"
                 assert "busy" in refused["error"]
             assert (await w.server.http.delete(f"/sessions/{session}")).status_code == 409
+            away = await w.server.http.patch(f"/sessions/{session}", json={"archived": True})
+            assert (away.status_code, away.json()["code"]) == (409, "undo_in_progress")
             assert (await w.server.http.post(f"/sessions/{session}/fork", json={})).is_success
             assert (await client.ask("Stop"))["type"] == "WsServerAckEvent"
             (tmp_path / "hang").unlink()

@@ -209,6 +209,7 @@ async def test_calls_that_wait_outlive_a_reload_and_a_second_person_sees_them_de
         await expect(mine).to_be_visible()
         await desk.page.reload()
         await expect(mine).to_be_visible()
+        await expect(desk.page.locator(".running")).to_contain_text("I shall")
         so_far = desk.page.get_by_role("list", name="Done in this step so far")
         await expect(so_far).to_contain_text("python.set_phone")
         await expect(so_far.locator("[data-standing=in_force]")).to_have_count(1)

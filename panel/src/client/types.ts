@@ -141,6 +141,8 @@ export interface SessionInfo {
   created_at: string;
   updated_at: string;
   state: AgentState;
+  /** A call of its turn waits for a person. */
+  waiting: boolean;
   archived: boolean;
   head_id: string;
   revision: number;

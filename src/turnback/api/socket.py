@@ -43,7 +43,7 @@ from turnback.sessions import standing
 from turnback.sessions.actor import Actor
 from turnback.sessions.broadcast import DRAINING, SIGNED_OUT, SLOW_READER, Closed, Reply, Subscriber
 from turnback.sessions.registry import Sessions
-from turnback.sessions.view import View
+from turnback.sessions.view import View, with_open_step
 from turnback.settings import Settings
 from turnback.store.outbox import EffectTold
 from turnback.store.rows import Record
@@ -171,6 +171,7 @@ class _Connection:
                 metrics.REPLAYED.inc(len(replayed))
                 return replayed
         metrics.OPENINGS["snapshot" if asked is None else "reset"].inc()
+        view = await with_open_step(view, self._actor.memory)
         records = await self._newest(view.path)
         undos = await self._sessions.dao.undos.open(
             self._actor.key, limit=self._settings.snapshot_undos

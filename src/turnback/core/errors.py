@@ -13,7 +13,7 @@ what a program needs (never a secret, never bytes of another session).
         Draining, QueueFull, KeyTaken, KeyRunning, TranscriptNotReady, RateLimited, TooManySockets,
         TooManyWaits, TooManyTickets, NotAllowed, AlreadyDecided, ApprovalChanged, ResourceBusy,
         AttachmentInherited, NotDeleted, UndoInProgress, PlanChanged, PlanRequired, PlanRefused,
-        NotOverwritable, PersonRequired
+        NotOverwritable, PersonRequired, CallsHeld
       NotFound             in the words for what does not exist
         SessionNotFound, UnknownTurn, UnknownStep, UnknownKey, UnknownTool, NoPendingAction,
         NoSuchApproval, UnknownUndo, UnknownPlan, UnknownResidue, HistoryPurged, AttachmentNotFound,
@@ -245,6 +245,12 @@ class UndoInProgress(Refusal):
     """An undo of this session is under way; data: `undoId`."""
 
     code = "undo_in_progress"
+
+
+class CallsHeld(Refusal):
+    """Calls are held back that would still be made; data: `effectIds`, `until` (ms)."""
+
+    code = "calls_held"
 
 
 class PlanChanged(Refusal):

@@ -18,6 +18,7 @@ from turnback.core.errors import (
     Archived,
     BadInput,
     Busy,
+    CallsHeld,
     ContentRequired,
     Draining,
     NoPendingAction,
@@ -190,7 +191,7 @@ class Planner:
             case PutWorkflow():
                 return put(self._memory, self._settings, command, ids, by)
             case Change():
-                return self._change(command)
+                return await self._change(command)
             case Share():
                 return _shared(command)
             case ClaimAction() | ReleaseAction():
@@ -314,7 +315,7 @@ class Planner:
             notices=(_told(action, action.state_at(now)),),
         )
 
-    def _change(self, command: Change) -> Plan | None:
+    async def _change(self, command: Change) -> Plan | None:
         name, archived, model = command.name, command.archived, command.model
         row, notices = self._memory.row, list[Notice]()
         if name is not None and name != row.name:
@@ -322,6 +323,8 @@ class Planner:
         if archived is not None and archived != (row.archived_at is not None):
             if archived and self._memory.tree.state is not State.AVAILABLE:
                 raise Busy("Cannot archive while the agent is busy; stop it first")
+            if archived:
+                await self._refuse_unfinished()
             notices.append(SessionChanged("archived", archived=archived))
         of_runs = self._changed_runs(command)
         if of_runs and row.archived_at is not None and archived is not False:
@@ -344,6 +347,18 @@ class Planner:
             ),
             notices=tuple(notices),
         )
+
+    async def _refuse_unfinished(self) -> None:
+        """Raise while something goes on outside that could not be stopped in the archive."""
+        self.undoing.refuse_while_under_way()
+        held = await self._memory.dao.effects.held(self._memory.key)
+        if held:
+            raise CallsHeld(
+                "The session holds back calls that would still be made; cancel them first, or"
+                " archive it once they are sent",
+                effectIds=[effect.id for effect in held],
+                until=max(effect.hold_until or 0 for effect in held),
+            )
 
     def _changed_runs(self, command: Change) -> list[SessionChanged]:
         """What changes of the session's next runs; one under way goes on as it began."""

@@ -54,7 +54,7 @@ class Runner:
         """
         opened = None
         if run.resumes is not None and (opened := await actor.progress.opened()) is not None:
-            run.step_id, run.is_open = opened.id, True
+            run.step_id, run.is_open, run.text = opened.id, True, opened.draft["content"]
         workflow = await actor.memory.workflow_of(actor.memory.tree.workflow)
         if run.resumes in (Resume.STOP, Resume.INTERRUPT):
             await self._close(actor, run, opened, workflow)

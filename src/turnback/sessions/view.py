@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from turnback.core.approvals import Approval
 from turnback.core.pending import PendingAction
@@ -69,3 +69,16 @@ def view_of(
         partial=(run.turn_id, run.step_id, run.text) if run and run.text else None,
         waiting_for=memory.waiting_for,
     )
+
+
+async def with_open_step(view: View, memory: Memory) -> View:
+    """The view with the text of a step that is open and that no run of this process makes.
+
+    A turn that waits for a person has such a step. Raises `DatabaseUnavailable`.
+    """
+    if view.partial is not None or view.state is State.AVAILABLE:
+        return view
+    opened = await memory.dao.effects.opened(memory.key)
+    if opened is None or not opened.draft["content"]:
+        return view
+    return replace(view, partial=(opened.turn_id, opened.id, opened.draft["content"]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,6 +24,10 @@ where root_id = $1::uuid and session_id = $2::uuid and step_id = (
 order by asked_at, tool_call_id"""
 """Those of the step that is open: the others are history."""
 
+WAITING = """select k.id from unnest($1::uuid[], $2::uuid[]) k(root_id, id)
+where exists (select from approvals a
+    where a.root_id = k.root_id and a.session_id = k.id and a.status = 'waiting')"""
+
 EXPIRED = """select root_id, session_id from approvals
 where status = 'waiting' and expires_at < $1::timestamptz order by expires_at limit $2::bigint"""
 
@@ -38,6 +43,14 @@ class Approvals:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+
+    async def waiting(self, keys: Sequence[SessionKey]) -> frozenset[str]:
+        """The ids of those of these sessions in which something waits for a person."""
+        if not keys:
+            return frozenset()
+        places = ([key.root_id for key in keys], [key.id for key in keys])
+        rows = await self._db.run(lambda c: c.fetch(WAITING, *places))
+        return frozenset(row["id"] for row in rows)
 
     async def expired(self, *, limit: int) -> list[SessionKey]:
         """Sessions in which something has waited for too long."""

@@ -33,7 +33,8 @@ export function SessionRow({
   const path = sessionPath(session.id);
   const made = hasTwin ? `made ${full(Date.parse(session.created_at))}` : null;
   const updated = new Date(session.updated_at);
-  const working = session.state === "GENERATING" || session.state === "STOPPING";
+  const working =
+    !session.waiting && (session.state === "GENERATING" || session.state === "STOPPING");
   return (
     <li className={`session-row${working ? " is-working" : ""}`}>
       <span className="station" aria-hidden="true" />
@@ -58,6 +59,7 @@ export function SessionRow({
       )}
       {session.visibility === "private" && <span className="tag">Private</span>}
       {working && <span className="tag">Working</span>}
+      {session.waiting && <span className="tag">Waits for you</span>}
       <span className="session-model">{session.model}</span>
       <time dateTime={session.updated_at} title={updated.toLocaleString()}>
         {ago(updated, new Date())}

@@ -33,6 +33,7 @@ from turnback.api.rest.request import (
 from turnback.api.rest.settings import ChangeRunSettings, RunSettingsBody
 from turnback.core.principal import Right, Visibility
 from turnback.core.run_settings import RunSettingsChange, refuse_looser
+from turnback.core.tree import State
 from turnback.core.workflow import EMPTY, load
 from turnback.sessions.commands import Asked, Change, Delete
 from turnback.store.dao import SessionTaken
@@ -72,12 +73,16 @@ class ChangeSession(Body):
 
 
 class SessionBody(BaseModel):
-    """A session, as listed. `rights`: what the caller may do with it."""
+    """A session, as listed. `rights`: what the caller may do with it.
+
+    `waiting`: a call of the turn under way waits for a person.
+    """
 
     id: str
     name: str
     model: str
     state: Literal["AVAILABLE", "GENERATING", "STOPPING"]
+    waiting: bool
     owner: str
     visibility: Literal["project", "private"]
     rights: list[Literal["read", "run", "fork", "manage"]]
@@ -104,17 +109,20 @@ async def session_body(request: Request, row: SessionRow) -> dict[str, Any]:
 
 async def session_bodies(request: Request, rows: Sequence[SessionRow]) -> list[dict[str, Any]]:
     """Sessions as their caller sees them."""
-    access, principal = sessions_of(request).dao.access, principal_of(request)
-    rights = await access.each(principal, [row.key for row in rows])
-    return [_session(row, rights[row.key]) for row in rows]
+    dao, principal = sessions_of(request).dao, principal_of(request)
+    rights = await dao.access.each(principal, [row.key for row in rows])
+    busy = [row.key for row in rows if row.state is not State.AVAILABLE]
+    waiting = await dao.approvals.waiting(busy)
+    return [_session(row, rights[row.key], waiting=row.key.id in waiting) for row in rows]
 
 
-def _session(row: SessionRow, rights: frozenset[Right]) -> dict[str, Any]:
+def _session(row: SessionRow, rights: frozenset[Right], *, waiting: bool) -> dict[str, Any]:
     return {
         "id": row.key.id,
         "name": row.name,
         "model": row.model,
         "state": row.state,
+        "waiting": waiting,
         "owner": row.owner,
         "visibility": row.visibility,
         "rights": [right for right in Right if right in rights],
