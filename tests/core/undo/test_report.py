@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-from undo_world import HOUR, Agent, Runner, Store, World, planned, thing, undo
+from undo_ended import ANNA, BERT
+from undo_world import HOUR, Agent, Runner, Store, World, planned, undo
 
 from turnback.core.contracts.model import Agentic
 from turnback.core.drift import Already, Go, Review
@@ -18,22 +18,6 @@ from turnback.core.undo.outcome import outcome_of
 from turnback.core.undo.reporting import report_of
 from turnback.core.undo.rows import CompensationState, Outcome, ResidueStatus
 from turnback.core.undo.words import Language
-
-ANNA, BERT = thing("anna"), thing("bert")
-
-
-@pytest.fixture
-def world() -> World:
-    there = World()
-    for key in (ANNA, BERT):
-        there.things[key] = {("phone",): "A", ("mail",): "M"}
-    there.begin()
-    return there
-
-
-@pytest.fixture
-def agent(world: World) -> Agent:
-    return Agent(world)
 
 
 def test_a_report_has_every_member_and_every_residue_in_words(world: World, agent: Agent) -> None:

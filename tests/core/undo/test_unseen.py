@@ -8,24 +8,19 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from undo_world import Agent, Fault, World, thing, undo
+from undo_ended import ANNA
+from undo_world import Agent, Fault, World, undo
 
 from turnback.core.drift import Cell
 from turnback.core.effects import Call, CallState, Effect, EffectClass, Standing
 from turnback.core.undo.rows import Claim, CompensationState, Outcome, Reason
 
-ANNA = thing("anna")
 S = CompensationState
 
 
 @pytest.fixture
 def world() -> World:
     return _world()
-
-
-@pytest.fixture
-def agent(world: World) -> Agent:
-    return Agent(world)
 
 
 def _world() -> World:
