@@ -30,6 +30,14 @@ if TYPE_CHECKING:
 
     Databases = Callable[[], AbstractContextManager[str]]
 
+HELPERS = [
+    path.stem
+    for room in ("support", "agent")
+    for path in Path(__file__).parent.glob(f"{room}/*.py")
+]
+# Before any of them is imported: what they assert is to show what it compared, as a test does.
+pytest.register_assert_rewrite("vendors", *HELPERS)
+
 pytest_plugins = ["serving"]
 
 TEMPLATE = "migrated"
