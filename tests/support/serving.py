@@ -57,7 +57,7 @@ class Server:
 
     async def run(self, session_id: str) -> Run:
         """The session's run, as this server carries it: `ended` is set when it no longer does."""
-        run = (await self.app.state.sessions.get(LOCAL, session_id)).run
+        run = (await self.app.state.sessions.get(LOCAL, session_id)).runs.run
         assert isinstance(run, Run)
         return run
 
