@@ -197,4 +197,5 @@ def told_once(frames: list[dict[str, Any]]) -> None:
     """Assert that no durable frame was told twice and none is missing in between."""
     seqs = [frame["eventSeq"] for frame in frames]
     assert not [seq for seq, count in Counter(seqs).items() if count > 1]
-    assert seqs == list(range(seqs[0], seqs[0] + len(seqs))) if seqs else True
+    first = seqs[0] if seqs else 0
+    assert seqs == list(range(first, first + len(seqs)))
