@@ -18,7 +18,7 @@ async def vendors(
     """One service for all of them."""
     folder = tmp_path_factory.mktemp("vendors")
     async with scripted_provider() as provider:
-        names = ("tracker", "flags", "booking", "wiki")
+        names = ("tracker", "flags", "booking", "wiki", "bucket")
         async with grounds(module_database, folder, provider, *names) as found:
             yield found
 
@@ -197,3 +197,28 @@ async def test_of_two_sessions_that_wrote_one_thing_the_others_writing_stands(g:
     assert g.world["tickets"]["T-2"]["title"] == "first"
     assert states(await g.undo()) == ["reverted"]
     assert not g.differing()
+
+
+@of("bucket")
+async def test_what_a_person_wrote_into_a_copy_is_not_removed_with_it(g: Ground) -> None:
+    await g.turn(("copy_folder", {"source": "docs", "path": "copy"}))
+    assert g.stranger("put_object", path="copy/a.txt", body="theirs")
+    found = await g.undo()
+    assert found is not None
+    assert states(found) == ["needs_review"]
+    assert g.world["objects"]["copy/a.txt"]["body"] == "theirs"
+    assert not unclaimed(g.differing(), claimed(found))
+    await g.begin()
+    await g.turn(("copy_folder", {"source": "docs", "path": "copy"}))
+    assert states(await g.undo()) == ["reverted"]
+    assert not g.differing()
+
+
+@of("bucket")
+async def test_what_went_with_a_folder_is_claimed(g: Ground) -> None:
+    await g.turn(("remove_folder", {"path": "docs"}))
+    found = await g.undo()
+    assert found is not None
+    assert states(found) == ["needs_you"]
+    assert any(leaf.startswith("object|docs/a.txt") for leaf in g.differing())
+    assert not unclaimed(g.differing(), claimed(found))

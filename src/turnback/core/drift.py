@@ -139,7 +139,8 @@ class Basis:
     another one under its key. `taken` are cells, or what they lie under, that even a narrow inverse
     writes, as it has their values from before. `unsure` are cells that the effect may have written.
     `left_out` are cells that are none of this inverse's business. `unseen`: no look has shown what
-    the call did, so that none shows that it is back.
+    the call did, so that none shows that it is back. `within` has what lay in the things that the
+    effect took away, each after that thing; it went with it.
     """
 
     expected: State
@@ -153,6 +154,7 @@ class Basis:
     unsure: frozenset[Cell] = frozenset()
     left_out: frozenset[Cell] = frozenset()
     unseen: bool = False
+    within: frozenset[tuple[ResourceKey, ResourceKey]] = frozenset()
 
     @property
     def writes(self) -> frozenset[Cell]:
@@ -286,7 +288,7 @@ def basis(
     identity: set[Cell] = set()
     known: list[ResourceKey] = []
     unread: list[ResourceKey] = []
-    ours: set[ResourceKey] = set()
+    within: set[tuple[ResourceKey, ResourceKey]] = set()
     for writing in (effect, *sorted(with_, key=lambda later: later.number)):
         for touch in writing.touches:
             resource = touch.resource
@@ -301,7 +303,8 @@ def basis(
             else:
                 left = {cell: expected[cell] for cell in expected if cell.resource == resource}
                 marked |= differing(left, before)
-            ours.update(touch.children)
+            if touch.before and not touch.wrote and touch.before.keys() == touch.removed:
+                within.update((resource, child) for child in touch.children)
             for path in touch.removed:
                 expected.pop(Cell(resource, path), None)
             expected.update(cells(resource, touch.wrote))
@@ -329,7 +332,7 @@ def basis(
         unread=tuple(dict.fromkeys(unread)),
         marked=frozenset(marked),
         identity=frozenset(identity),
-        ours=frozenset(ours | set(known)),
+        ours=frozenset(known),
         taken=frozenset(
             Cell(touch.resource, path) for touch in effect.touches for path in touch.taken
         )
@@ -338,6 +341,22 @@ def basis(
             Cell(touch.resource, path) for touch in effect.touches for path in touch.unsure
         ),
         unseen=is_unseen(effect),
+        within=frozenset(within),
+    )
+
+
+def not_back_within(basis: Basis, now: State, seen: Seen = MappingProxyType({})) -> frozenset[Cell]:
+    """What went with things that the effect took away, as whole things, and is not back with them.
+
+    Of a thing that was not looked at nobody knows what lies in it; it is back if the thing is.
+    """
+    there = _present(now)
+    looked_at = {key: sight for key, sight in seen.items() if isinstance(sight, Observation)}
+    return frozenset(
+        Cell(child, ())
+        for thing, child in basis.within
+        if thing in basis.resources and child not in basis.resources
+        if thing not in there or (thing in looked_at and child not in looked_at[thing].children)
     )
 
 

@@ -134,9 +134,10 @@ class Touch:
     `before` is None where it could not be read. `wrote` has the values as they were after the
     call; a leaf that the call removed is in `removed`. `identity` names the parts of the state
     that tell this thing from another one under the same key; `children` is what lay in it after
-    the call. `taken` are leaves, or what they lie under, whose values a narrow inverse takes from
-    `before`: these it writes, changed by the call or not. `unsure` are leaves that were others when
-    somebody looked long after the call, by whose hand nobody knows: they are not among `wrote`.
+    the call, and before one that took it away. `taken` are leaves, or what they lie under, whose
+    values a narrow inverse takes from `before`: these it writes, changed by the call or not.
+    `unsure` are leaves that were others when somebody looked long after the call, by whose hand
+    nobody knows: they are not among `wrote`.
     """
 
     resource: ResourceKey

@@ -411,14 +411,15 @@ class Making:
         finally:
             looking.cancel()
 
-    async def _observe(self, resources: tuple[ResourceKey, ...]) -> Before:
-        return await observing.observe(
-            self.connection,
-            self.tool.contract,
-            resources,
-            seconds=self.limits.tool_timeout,
-            max_bytes=self.limits.max_before,
-        )
+    async def _observe(
+        self, resources: tuple[ResourceKey, ...], before: Before | None = None
+    ) -> Before:
+        """What these are now: first, or, with what they were `before`, after the call."""
+        given = (self.connection, self.tool.contract, resources)
+        seconds, max_bytes = self.limits.tool_timeout, self.limits.max_before
+        if before is None:
+            return await observing.observe(*given, seconds=seconds, max_bytes=max_bytes)
+        return await observing.observe_after(*given, before, seconds=seconds, max_bytes=max_bytes)
 
     async def _read(self) -> Answered:
         outcome, reply, reason = await self.send(None)
@@ -613,7 +614,7 @@ class Making:
                 made = choose.made(contract, effect.connection, effect.args, result)
             except Unresolved:
                 made = ()
-            after = await self._observe((*looked_at, *made))
+            after = await self._observe((*looked_at, *made), before)
             return ending.succeeded(
                 effect,
                 contract,
@@ -623,7 +624,7 @@ class Making:
                 known=known,
                 can_seal=self.calls.effects.can_seal,
             )
-        after = await self._observe(looked_at)
+        after = await self._observe(looked_at, before)
         replied = reply is not None
         return ending.failed(effect, contract, before, after, result, known=known, replied=replied)
 

@@ -229,7 +229,7 @@ def _touches(
         children: tuple[ResourceKey, ...] = ()
         for seen in (was, now):
             if isinstance(seen, Observation):
-                own, children = seen.canonical or own, seen.children
+                own, children = seen.canonical or own, seen.children or children
         leaves = None if isinstance(was, Unreadable) else was.leaves
         change = states.Change({})
         if leaves is not None and isinstance(now, Observation):

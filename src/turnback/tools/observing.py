@@ -14,6 +14,9 @@ from turnback.core.effects import Json, ResourceKey
 from turnback.core.errors import Lost, NotSent, Unresolved
 from turnback.tools.connection import Connection
 
+MAX_MADE_WITH = 100
+"""Things in what a call has made that are looked at with it."""
+
 
 async def observe(
     connection: Connection,
@@ -31,6 +34,45 @@ async def observe(
     looks = [_look(connection, contract, key, seconds, max_bytes) for key in keys]
     seen = [await looks[0]] if len(looks) == 1 else await asyncio.gather(*looks)
     return Before(tuple(zip(keys, seen, strict=True)))
+
+
+async def observe_after(
+    connection: Connection,
+    contract: Contract,
+    resources: Iterable[ResourceKey],
+    before: Before,
+    *,
+    seconds: float,
+    max_bytes: int,
+) -> Before:
+    """What these resources are after a call, and what lies in those that were not there before it.
+
+    A copied folder comes with its files, and of a file that nobody has looked at nobody could say
+    later that it is as it came. What cannot be read, or is one too many, is left out.
+    """
+    bounds: dict[str, Any] = {"seconds": seconds, "max_bytes": max_bytes}
+    after = await observe(connection, contract, resources, **bounds)
+    while within := _made_with(contract, before, after):
+        inside = await observe(connection, contract, within, **bounds)
+        there = [(k, seen) for k, seen in inside.observed if isinstance(seen, Observation)]
+        after = Before((*after.observed, *there))
+        if len(there) < len(within):
+            break
+    return after
+
+
+def _made_with(contract: Contract, before: Before, after: Before) -> list[ResourceKey]:
+    """What came with the things that a call has made, and has not been looked at yet."""
+    were = {key for key, seen in before.observed if seen != states.ABSENT}
+    looked_at = {key for key, _ in after.observed}
+    within = dict.fromkeys(
+        child
+        for key, seen in after.observed
+        if key not in were and isinstance(seen, Observation)
+        for child in seen.children
+        if child not in looked_at and states.read_tool(contract, child.kind) is not None
+    )
+    return list(within) if len(within) + len(looked_at) <= MAX_MADE_WITH else []
 
 
 async def _look(

@@ -168,10 +168,11 @@ async def _found_out(
 
     async def after(*more: object) -> Before:
         keys = [key for key, _ in before.observed]
-        return await observing.observe(
+        return await observing.observe_after(
             connection,
             contract,
             [*keys, *more],  # type: ignore[list-item]
+            before,
             seconds=by.tool_timeout,
             max_bytes=by.max_before,
         )

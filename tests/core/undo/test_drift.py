@@ -181,16 +181,43 @@ def test_a_thing_is_another_one_by_what_identifies_it() -> None:
     assert verdict.kind is DriftKind.RECREATED
 
 
-def test_what_others_put_into_a_thing_keeps_it_and_what_lay_in_it_does_not() -> None:
+def test_what_others_put_into_a_thing_keeps_it_and_what_was_made_with_it_does_not() -> None:
     folder, ours, theirs = (ResourceKey("desk", "file", (name,)) for name in "abc")
-    made = effect({}, {("there",): True}, resource=folder, children=(ours,))
-    basis = drift.basis(made)
-    there = Observation({("there",): True}, {}, children=(ours,))
-    assert isinstance(drift.judge(basis, {folder: there}, narrow=False), Go)
-    more = Observation({("there",): True}, {}, children=(ours, theirs))
-    verdict = drift.judge(basis, {folder: more}, narrow=False)
-    assert isinstance(verdict, Review)
-    assert verdict.kind is DriftKind.OCCUPIED
+    made = effect({}, {("there",): True}, resource=folder)
+    inside = Touch(ours, {}, {("text",): "as it came"})
+    basis = drift.basis(replace(made, touches=(*made.touches, inside)))
+
+    def judged(text: str, *children: ResourceKey) -> drift.Verdict:
+        there = Observation({("there",): True}, {}, children=children)
+        seen = {folder: there, ours: Observation({("text",): text}, {})}
+        return drift.judge(basis, seen, narrow=False)
+
+    assert isinstance(judged("as it came", ours), Go)
+    edited = judged("edited", ours)
+    assert isinstance(edited, Review)
+    assert edited.kind is DriftKind.CHANGED
+    occupied = judged("as it came", ours, theirs)
+    assert isinstance(occupied, Review)
+    assert occupied.kind is DriftKind.OCCUPIED
+
+
+def test_what_nobody_has_looked_at_in_a_thing_keeps_it() -> None:
+    folder, inside = (ResourceKey("desk", "file", (name,)) for name in "ab")
+    basis = drift.basis(effect({}, {("there",): True}, resource=folder, children=(inside,)))
+    there = Observation({("there",): True}, {}, children=(inside,))
+    assert isinstance(drift.judge(basis, {folder: there}, narrow=False), Review)
+
+
+def test_what_went_with_a_thing_is_back_only_if_it_is_in_it_again() -> None:
+    folder, inside = (ResourceKey("desk", "file", (name,)) for name in "ab")
+    basis = drift.basis(effect({("there",): True}, {}, resource=folder, children=(inside,)))
+    lost = {drift.Cell(inside, ())}
+    assert drift.not_back_within(basis, {}) == lost
+    empty, full = (Observation({("there",): True}, {}, children=c) for c in ((), (inside,)))
+    now = drift.cells(folder, empty.leaves)
+    assert drift.not_back_within(basis, now, {folder: empty}) == lost
+    assert not drift.not_back_within(basis, now, {folder: full})
+    assert not drift.not_back_within(basis, now)
 
 
 def test_without_a_state_before_it_nothing_is_already_as_before() -> None:

@@ -125,6 +125,15 @@ def make_folder(w: World, path: str) -> Any:
     return {"ok": True}
 
 
+def copy_folder(w: World, source: str, path: str) -> Any:
+    """With the objects in it."""
+    make_folder(w, path)
+    for one, it in list(w["objects"].items()):
+        if one.startswith(f"{source}/"):
+            _store(w, path + one.removeprefix(source), it["body"], it["tags"])
+    return {"ok": True}
+
+
 def remove_folder(w: World, path: str) -> Any:
     """With everything in it."""
     path = _plain(path)
@@ -140,7 +149,7 @@ TOOLS = {
     f.__name__: f
     for f in (
         get_object, stat_folder, put_object, tag_object, restore_version, delete_object,
-        move_object, make_folder, remove_folder,
+        move_object, make_folder, copy_folder, remove_folder,
     )
 }  # fmt: skip
 

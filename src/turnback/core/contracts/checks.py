@@ -364,15 +364,17 @@ def _known(contract: Contract, touches: Touches) -> bool:
 
 
 def _repeats(args: Template) -> bool:
-    """Whether every argument is the call's own argument of that name, or a literal."""
+    """Whether every argument is the call's own argument of that name.
+
+    A literal is a value that the contract sets: `""` where that is what removes something.
+    """
     if not isinstance(args, dict):
         return False
     if any(str(name).startswith("$") for name in args):  # one pointer for all of them
         return all(_plain(pointer) == "$['args']" for pointer in sources(args))
     return all(
-        _plain(pointer) == f"$['args']['{name}']"
+        [_plain(pointer) for pointer in sources(template)] == [f"$['args']['{name}']"]
         for name, template in args.items()
-        for pointer in sources(template)
     )
 
 

@@ -70,8 +70,9 @@ def end(
     world: drift.State | None = None,
     values: tuple[drift.LeafValues, ...] = (),
     ledger: tuple[drift.LedgerEntry, ...] = (),
+    missing: frozenset[drift.Cell] = frozenset(),
 ) -> None:
-    """The end of a compensation; `world` is what was read last."""
+    """The end of a compensation; `world` is what was read last, `missing` what is not in it."""
     effect = run.effects[row.effect_id]
     basis = run.own(row)
     in_doubt = effect.state in (CallState.INTENT, CallState.IN_DOUBT)
@@ -86,7 +87,9 @@ def end(
             basis,
             state,
             world=world,
-            strayed=_strayed(run, row, world),
+            strayed=_strayed(run, row, world)
+            | missing
+            | drift.not_back_within(basis, basis.expected if world is None else world),
             ours=_left_by_us(run, basis, world),
             earlier=row.claims,
             unknown=[touch.resource for touch in effect.touches if in_doubt],

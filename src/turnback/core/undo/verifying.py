@@ -69,6 +69,7 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
     assert row.rest is not None
     reached = drift.verify(own, state, seen=row.seen, rest=row.rest)
     back = drift.put_back(own, state, effect)
+    missing = drift.not_back_within(own, state, event.seen)
     if reached is drift.Reached.NOTHING and not _half_way(run, row, own, state):
         for call in run.sent(row):
             run.write_call(call, phase=CallPhase.NOT_APPLIED)
@@ -91,6 +92,8 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
         ends.end(run, row, CompensationState.COMPENSATED, world=state, ledger=back)
     elif reached is drift.Reached.GOAL and drift.differing(state, own.goal) & own.unsure:
         ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back)  # maybe by us
+    elif reached is drift.Reached.GOAL and missing:
+        ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back, missing=missing)
     elif reached is drift.Reached.GOAL and not own.unread:
         ends.end(run, row, CompensationState.REVERTED, world=state, ledger=back)
     elif reached is drift.Reached.GOAL:
