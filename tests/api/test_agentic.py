@@ -113,30 +113,30 @@ async def test_it_does_not_think_beyond_the_tokens_that_there_are(
     settings: dict[str, Any],
     tool: str,
 ) -> None:
-    async with place(fresh_database, tmp_path, provider, **AGENTS | settings) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn_id = await w.turn(client, booked(w, tool=tool))
-            asked = len(provider.requests)
-            report = await w.undo(session, turn_ids=[turn_id])
-            assert len(provider.requests) == asked
-            assert (states(report), report["items"][0]["reason"]) == (["failed"], "agent")
-            assert report["spent"]["tokens"] == 0
-            assert report["outcome"] == "not_reverted"
+    async with (
+        place(fresh_database, tmp_path, provider, **AGENTS | settings) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn_id = await w.turn(client, booked(w, tool=tool))
+        asked = len(provider.requests)
+        report = await w.undo(session, turn_ids=[turn_id])
+        assert len(provider.requests) == asked
+        assert (states(report), report["items"][0]["reason"]) == (["failed"], "agent")
+        assert report["spent"]["tokens"] == 0
+        assert report["outcome"] == "not_reverted"
 
 
 async def test_it_is_ended_when_its_seconds_are_over(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider, **AGENTS) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn_id = await w.turn(client, booked(w, tool="book_in_haste"))
-            (tmp_path / "hang").touch()
-            provider.will([text("I ask"), asks(w, "ask_desk")], [text("never said")])
-            report = await w.undo(session, turn_ids=[turn_id])
-            (tmp_path / "hang").unlink()
-            assert (states(report), report["items"][0]["reason"]) == (["partly"], "agent")
-            assert [e["state"] for e in await listed(w, session)] == ["done", "in_doubt"]
+    async with (
+        place(fresh_database, tmp_path, provider, **AGENTS) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn_id = await w.turn(client, booked(w, tool="book_in_haste"))
+        (tmp_path / "hang").touch()
+        provider.will([text("I ask"), asks(w, "ask_desk")], [text("never said")])
+        report = await w.undo(session, turn_ids=[turn_id])
+        (tmp_path / "hang").unlink()
+        assert (states(report), report["items"][0]["reason"]) == (["partly"], "agent")
+        assert [e["state"] for e in await listed(w, session)] == ["done", "in_doubt"]

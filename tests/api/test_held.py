@@ -42,9 +42,7 @@ async def listed(w: Place, session: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def with_session(w: Place) -> AsyncIterator[tuple[str, Client]]:
-    session = await w.server.session()
-    async with w.server.connect(session) as client:
-        await client.snapshot()
+    async with w.server.opened() as (session, client):
         yield session, client
 
 

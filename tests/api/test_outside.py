@@ -91,9 +91,7 @@ async def test_a_write_is_in_the_log_with_what_was_there_before_and_its_inverse(
 ) -> None:
     async with world(fresh_database, tmp_path, provider) as w:
         provider.will([text("I shall"), w.sets("2")], [text("done")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             await client.prompt("change it")
             await over(client)
             [logged] = await w.logged(session)
@@ -114,21 +112,21 @@ async def test_a_write_is_in_the_log_with_what_was_there_before_and_its_inverse(
 async def test_a_failure_that_changed_nothing_is_clean_and_one_that_did_is_dirty(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with world(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            for how in ("fail", "fail_after"):
-                (tmp_path / how).touch()
-                provider.will([w.sets("2")], [text("done")])
-                await client.prompt("change it")
-                await over(client)
-                (tmp_path / how).unlink()
-            clean, dirty = [logged.effect for logged in await w.logged(session)]
-            assert (clean.state, clean.standing) == (CallState.FAILED_CLEAN, None)
-            assert (dirty.state, dirty.standing) == (CallState.FAILED_DIRTY, Standing.PARTLY)
-            assert dirty.inverse is not None
-            assert [r["isError"] for r in results(client)] == [True, True]
+    async with (
+        world(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        for how in ("fail", "fail_after"):
+            (tmp_path / how).touch()
+            provider.will([w.sets("2")], [text("done")])
+            await client.prompt("change it")
+            await over(client)
+            (tmp_path / how).unlink()
+        clean, dirty = [logged.effect for logged in await w.logged(session)]
+        assert (clean.state, clean.standing) == (CallState.FAILED_CLEAN, None)
+        assert (dirty.state, dirty.standing) == (CallState.FAILED_DIRTY, Standing.PARTLY)
+        assert dirty.inverse is not None
+        assert [r["isError"] for r in results(client)] == [True, True]
 
 
 async def test_calls_of_one_step_are_made_in_the_models_order(
@@ -138,9 +136,7 @@ async def test_calls_of_one_step_are_made_in_the_models_order(
         phones = [str(n) for n in range(1, 11)]
         many = [w.sets(p, id=f"c{p}", index=n) for n, p in enumerate(phones)]
         provider.will(many, [text("done")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             await client.prompt("change it ten times")
             await over(client)
             effects = [logged.effect for logged in await w.logged(session)]
@@ -161,9 +157,7 @@ async def test_reads_of_one_step_overlap_and_what_is_written_after_them_waits(
             for n, who in enumerate(("one", "other"))
         ]
         provider.will([*meetings, w.mails("Hello", index=2)], [text("done")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (_, client):
             await client.prompt("meet, then write")
             await over(client)
             met = [json.loads(result["output"]) for result in results(client)[:2]]
@@ -179,9 +173,7 @@ async def test_a_stop_in_the_middle_of_a_call_leaves_it_known_or_in_doubt(
     async with world(fresh_database, tmp_path, provider, approval="never") as w:
         (tmp_path / "hang").touch()
         provider.will([w.sets("2"), w.mails("Hello", index=1)], [text("never said")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             await client.send("Prompt", content="do it")
             await eventually(lambda: w.calls("set_phone") and len(client.path))
             refused = await client.ask("Revert", messageId=client.path[0]["messageId"])
@@ -260,9 +252,7 @@ async def test_edited_arguments_are_checked_used_kept_and_told(
 ) -> None:
     async with world(fresh_database, tmp_path, provider) as w:
         provider.will([w.mails("Hello")], [text("done")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             await client.send("Prompt", content="mail")
             [approval] = (await client.wait(waiting))["waitingFor"]
             said = {"toolCallId": "m1", "decision": "approve", "argsHash": approval["argsHash"]}
@@ -284,9 +274,7 @@ async def test_a_turn_that_waits_is_there_after_a_restart_and_a_stop_ends_it(
 ) -> None:
     async with world(fresh_database, tmp_path, provider) as w:
         provider.will([text("I shall"), w.sets("2"), w.mails("Hello", index=1)])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             await client.send("Prompt", content="mail")
             [approval] = (await client.wait(waiting))["waitingFor"]
     (tmp_path / "ann").unlink()
@@ -344,9 +332,7 @@ async def test_what_nobody_decides_in_time_is_not_made(
 ) -> None:
     async with world(fresh_database, tmp_path, provider, approval_ttl=0.3) as w:
         provider.will([w.mails("Hello")], [text("well")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (_, client):
             await client.send("Prompt", content="mail")
             await client.wait(is_status("AVAILABLE"))
             assert "nobody approved it in time" in results(client)[0]["output"]
@@ -359,9 +345,7 @@ async def test_secrets_are_shown_to_nobody_and_kept_by_their_key_alone(
     async with world(fresh_database, tmp_path, provider, secret_key="k") as w:
         args = {"at": w.ann, "pin": "4711"}
         provider.will([call("python__unlock", args, id="u1")], [text("open")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             await client.send("Prompt", content="open it")
             [approval] = (await client.wait(waiting))["waitingFor"]
             assert approval["input"] == {"at": w.ann, "pin": "(secret)"}
@@ -451,9 +435,7 @@ async def test_a_call_that_is_worse_by_now_than_what_was_approved_is_asked_about
 ) -> None:
     async with world(fresh_database, tmp_path, provider, approval="writes") as w:
         provider.will([w.sets("2")], [text("done")])
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (_, client):
             await client.send("Prompt", content="change it")
 
             async def question(nth: int) -> dict[str, Any]:

@@ -147,9 +147,7 @@ async def test_a_page_swaps_the_code_once_for_a_cookie_by_which_requests_and_soc
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w, anybody(w.server) as page:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             _, residue = await acted(w, session, client)
         url = httpx.URL(w.server.url)
         token, port = w.server.person.token, url.port or 0
@@ -195,48 +193,44 @@ async def test_a_page_swaps_the_code_once_for_a_cookie_by_which_requests_and_soc
 async def test_an_acknowledgement_is_told_once_and_kept_through_whatever_is_under_way(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            _, residue = await acted(w, session, client)
-            unknown = await client.ask("Acknowledge", residueId=session)
-            assert unknown["code"] == "unknown_residue"
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        _, residue = await acted(w, session, client)
+        unknown = await client.ask("Acknowledge", residueId=session)
+        assert unknown["code"] == "unknown_residue"
 
-            (tmp_path / "hang").touch()
-            provider.will([text("I shall"), w.set_phone("5", "ben")], [text("done")])
-            await client.send("Prompt", content="and another")
-            await eventually(lambda: w.calls("set_phone") == 2)
-            seen = len(client.frames)
-            ack = await client.ask("Acknowledge", residueId=residue, requestId="note")
-            assert ack["type"] == "WsServerAckEvent"
-            assert await client.ask("Acknowledge", residueId=residue, requestId="note") == ack
-            other = await client.ask("Acknowledge", residueId=session, requestId="note")
-            assert other["code"] == "request_conflict"
-            assert (await client.ask("Acknowledge", residueId=residue))["eventSeq"] >= ack[
-                "eventSeq"
-            ]
-            (tmp_path / "hang").unlink()
-            await client.wait(is_status("AVAILABLE"), since=seen)
-            told = [f for f in client.frames[seen:] if f["type"] == "WsServerUndoEvent"]
-            assert [f["phase"] for f in told] == ["settled"]
-            assert told[0]["eventSeq"] == ack["eventSeq"]
-            [step] = [f for f in client.frames[seen:] if f.get("step", {}).get("toolCalls")]
-            assert step["step"]["toolResults"][0]["isError"] is False
-            at = f"/sessions/{session}/residues"
-            left = (await w.server.http.get(at)).json()["residues"]
-            status = {one["residue_id"]: one["status"] for one in left}
-            assert status.pop(residue) == "acknowledged"
-            assert set(status.values()) == {"open"}
+        (tmp_path / "hang").touch()
+        provider.will([text("I shall"), w.set_phone("5", "ben")], [text("done")])
+        await client.send("Prompt", content="and another")
+        await eventually(lambda: w.calls("set_phone") == 2)
+        seen = len(client.frames)
+        ack = await client.ask("Acknowledge", residueId=residue, requestId="note")
+        assert ack["type"] == "WsServerAckEvent"
+        assert await client.ask("Acknowledge", residueId=residue, requestId="note") == ack
+        other = await client.ask("Acknowledge", residueId=session, requestId="note")
+        assert other["code"] == "request_conflict"
+        assert (await client.ask("Acknowledge", residueId=residue))["eventSeq"] >= ack["eventSeq"]
+        (tmp_path / "hang").unlink()
+        await client.wait(is_status("AVAILABLE"), since=seen)
+        told = [f for f in client.frames[seen:] if f["type"] == "WsServerUndoEvent"]
+        assert [f["phase"] for f in told] == ["settled"]
+        assert told[0]["eventSeq"] == ack["eventSeq"]
+        [step] = [f for f in client.frames[seen:] if f.get("step", {}).get("toolCalls")]
+        assert step["step"]["toolResults"][0]["isError"] is False
+        at = f"/sessions/{session}/residues"
+        left = (await w.server.http.get(at)).json()["residues"]
+        status = {one["residue_id"]: one["status"] for one in left}
+        assert status.pop(residue) == "acknowledged"
+        assert set(status.values()) == {"open"}
 
 
 async def test_with_keys_the_rights_hold_and_the_token_is_nothing(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             _, residue = await acted(w, session, client)
         identities = w.server.app.state.sessions.dao.identities
         _, key = await identities.make_key(

@@ -61,17 +61,17 @@ async def test_a_doubt_is_looked_up_when_a_plan_is_shown_and_everybody_is_told(
 async def test_no_call_is_made_again_for_a_plan_even_where_its_key_is_honoured(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            args = {"at": str(tmp_path / "paid"), "amount": "7"}
-            pay = call("python__pay", args, id="p1")
-            turn = await doubtful(w, client, pay, "pay")
-            await w.plan(session, turn_ids=[turn])
-            await eventually(lambda: len(undo_frames(client, "plan")) == 2)
-            assert w.calls("pay") == 1
-            # Nor by the run: what it could not take back it does not make (decision 79).
-            report = await w.undo(session, turn_ids=[turn])
-            assert (w.calls("pay"), [i["state"] for i in report["items"]]) == (1, ["in_doubt"])
-            assert len((tmp_path / "paid").read_text().split()) == 1
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        args = {"at": str(tmp_path / "paid"), "amount": "7"}
+        pay = call("python__pay", args, id="p1")
+        turn = await doubtful(w, client, pay, "pay")
+        await w.plan(session, turn_ids=[turn])
+        await eventually(lambda: len(undo_frames(client, "plan")) == 2)
+        assert w.calls("pay") == 1
+        # Nor by the run: what it could not take back it does not make (decision 79).
+        report = await w.undo(session, turn_ids=[turn])
+        assert (w.calls("pay"), [i["state"] for i in report["items"]]) == (1, ["in_doubt"])
+        assert len((tmp_path / "paid").read_text().split()) == 1

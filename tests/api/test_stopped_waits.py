@@ -50,19 +50,19 @@ async def test_a_call_that_waits_for_a_thing_is_given_up_by_a_stop(
 async def test_an_undo_that_waits_for_a_thing_begins_nothing_after_a_stop(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider, lock_patience=60.0) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"))
-            plan = await w.plan(session, turn_ids=[turn])
-            async with worked_on(w, "ann"):
-                undo_id = (await w.start(session, plan["plan_id"])).json()["undo_id"]
-                await asyncio.sleep(0.2)  # it waits
-                async with asyncio.timeout(10):
-                    await client.send("Stop")
-                    report = await w.report(session, undo_id)
-            assert (report["stopped"], states(report)) == (True, ["not_started"])
-            assert (report["outcome"], w.phone()) == ("not_reverted", "2")
-            assert (await w.undo(session, undo_id=undo_id))["outcome"] == "fully_reverted"
-            assert w.phone() == "1"
+    async with (
+        place(fresh_database, tmp_path, provider, lock_patience=60.0) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"))
+        plan = await w.plan(session, turn_ids=[turn])
+        async with worked_on(w, "ann"):
+            undo_id = (await w.start(session, plan["plan_id"])).json()["undo_id"]
+            await asyncio.sleep(0.2)  # it waits
+            async with asyncio.timeout(10):
+                await client.send("Stop")
+                report = await w.report(session, undo_id)
+        assert (report["stopped"], states(report)) == (True, ["not_started"])
+        assert (report["outcome"], w.phone()) == ("not_reverted", "2")
+        assert (await w.undo(session, undo_id=undo_id))["outcome"] == "fully_reverted"
+        assert w.phone() == "1"

@@ -24,9 +24,7 @@ async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             turn = await w.turn(client, w.set_phone("2"), w.send_mail("hello", nth=1))
             [*_, head] = [f["step"]["id"] for f in client.durable if "step" in f]
             looked = await w.server.http.get(
@@ -66,137 +64,137 @@ async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
 async def test_two_clicks_at_once_are_one_run_and_one_after_the_end_makes_no_call(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"))
-            plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
-            answers = await asyncio.gather(
-                w.start(session, plan_id),
-                w.start(session, plan_id),
-                client.ask("Undo", planId=plan_id),
-                client.ask("Revert", messageId=turn, effects="undo", planId=plan_id),
-            )
-            ids = {a["undoId"] if isinstance(a, dict) else a.json()["undo_id"] for a in answers}
-            [undo_id] = ids
-            report = await w.report(session, undo_id)
-            assert (report["outcome"], w.calls("set_phone")) == ("fully_reverted", 2)
-            arrived = w.calls("set_phone"), w.calls("get_contact")
-            again = await w.start(session, plan_id)
-            assert (again.status_code, again.json()["undo_id"]) == (202, undo_id)
-            assert await w.report(session, undo_id) == report
-            assert (w.calls("set_phone"), w.calls("get_contact")) == arrived
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"))
+        plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
+        answers = await asyncio.gather(
+            w.start(session, plan_id),
+            w.start(session, plan_id),
+            client.ask("Undo", planId=plan_id),
+            client.ask("Revert", messageId=turn, effects="undo", planId=plan_id),
+        )
+        ids = {a["undoId"] if isinstance(a, dict) else a.json()["undo_id"] for a in answers}
+        [undo_id] = ids
+        report = await w.report(session, undo_id)
+        assert (report["outcome"], w.calls("set_phone")) == ("fully_reverted", 2)
+        arrived = w.calls("set_phone"), w.calls("get_contact")
+        again = await w.start(session, plan_id)
+        assert (again.status_code, again.json()["undo_id"]) == (202, undo_id)
+        assert await w.report(session, undo_id) == report
+        assert (w.calls("set_phone"), w.calls("get_contact")) == arrived
 
 
 async def test_what_has_been_put_back_is_told_while_a_look_at_the_next_takes_long(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
-            plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
-            slow = tmp_path / "ann.slow"
-            slow.touch()
-            undo_id = (await w.start(session, plan_id)).json()["undo_id"]
-            await eventually(
-                lambda: any(
-                    [item["state"] for item in frame["items"]] == ["reverted", "checking"]
-                    or [item["state"] for item in frame["items"]] == ["reverted", "pending"]
-                    for frame in undo_frames(client, "run")
-                )
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
+        plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
+        slow = tmp_path / "ann.slow"
+        slow.touch()
+        undo_id = (await w.start(session, plan_id)).json()["undo_id"]
+        await eventually(
+            lambda: any(
+                [item["state"] for item in frame["items"]] == ["reverted", "checking"]
+                or [item["state"] for item in frame["items"]] == ["reverted", "pending"]
+                for frame in undo_frames(client, "run")
             )
-            assert w.phone() == "2"
-            slow.unlink()
-            report = await w.report(session, undo_id)
-            assert (report["outcome"], w.phone()) == ("fully_reverted", "1")
+        )
+        assert w.phone() == "2"
+        slow.unlink()
+        report = await w.report(session, undo_id)
+        assert (report["outcome"], w.phone()) == ("fully_reverted", "1")
 
 
 @pytest.mark.undo(25)
 async def test_nothing_is_undone_while_a_call_is_in_flight_but_after_a_stop_and_a_plan(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            first = await w.turn(client, w.set_phone("2"))
-            plan_id = (await w.plan(session, turn_ids=[first]))["plan_id"]
-            (tmp_path / "hang").touch()
-            provider.will([text("again"), w.set_phone("3")], [text("never said")])
-            await client.send("Prompt", content="and another")
-            await eventually(lambda: w.calls("set_phone") == 2)
-            refused = await client.ask("Undo", planId=plan_id)
-            assert (refused["code"], w.calls("set_phone")) == ("busy", 2)
-            refused = await client.ask("Revert", messageId=first, effects="undo", planId=plan_id)
-            assert refused["code"] == "busy"
-            await client.send("Stop")
-            await eventually(lambda: client.durable[-1].get("state") == "AVAILABLE")
-            (tmp_path / "hang").unlink()
-            refused = await client.ask("Undo", planId=plan_id)
-            assert refused["code"] == "plan_changed"
-            plan = refused["data"]["plan"]
-            assert [m["effect_id"] for m in plan["members"]]
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        first = await w.turn(client, w.set_phone("2"))
+        plan_id = (await w.plan(session, turn_ids=[first]))["plan_id"]
+        (tmp_path / "hang").touch()
+        provider.will([text("again"), w.set_phone("3")], [text("never said")])
+        await client.send("Prompt", content="and another")
+        await eventually(lambda: w.calls("set_phone") == 2)
+        refused = await client.ask("Undo", planId=plan_id)
+        assert (refused["code"], w.calls("set_phone")) == ("busy", 2)
+        refused = await client.ask("Revert", messageId=first, effects="undo", planId=plan_id)
+        assert refused["code"] == "busy"
+        await client.send("Stop")
+        await eventually(lambda: client.durable[-1].get("state") == "AVAILABLE")
+        (tmp_path / "hang").unlink()
+        refused = await client.ask("Undo", planId=plan_id)
+        assert refused["code"] == "plan_changed"
+        plan = refused["data"]["plan"]
+        assert [m["effect_id"] for m in plan["members"]]
 
 
 @pytest.mark.undo(26)
 async def test_while_an_undo_is_under_way_nothing_else_changes_the_session_and_a_stop_ends_it(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
-            plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
-            (tmp_path / "hang").touch()
-            undo_id = (await w.start(session, plan_id)).json()["undo_id"]
-            await eventually(lambda: w.calls("set_phone") == 3)
-            for type_, fields in (
-                ("Prompt", {"content": "more"}),
-                ("Revert", {"messageId": turn}),
-                ("Redo", {}),
-                ("Checkout", {"stepId": "step-initial"}),
-            ):
-                refused = await client.ask(type_, **fields)
-                assert refused["code"] == "undo_in_progress"
-                assert "busy" in refused["error"]
-            assert (await w.server.http.delete(f"/sessions/{session}")).status_code == 409
-            away = await w.server.http.patch(f"/sessions/{session}", json={"archived": True})
-            assert (away.status_code, away.json()["code"]) == (409, "undo_in_progress")
-            assert (await w.server.http.post(f"/sessions/{session}/fork", json={})).is_success
-            assert (await client.ask("Stop"))["type"] == "WsServerAckEvent"
-            (tmp_path / "hang").unlink()
-            report = await w.report(session, undo_id)
-            assert report["stopped"] is True
-            assert sorted(states(report)) == ["not_started", "reverted"]
-            assert {w.phone("ann"), w.phone("ben")} == {"1", "2"}
-            rest = await w.undo(session, undo_id=undo_id)
-            assert (rest["outcome"], rest["generation"]) == ("fully_reverted", 2)
-            assert {w.phone("ann"), w.phone("ben")} == {"1"}
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
+        plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
+        (tmp_path / "hang").touch()
+        undo_id = (await w.start(session, plan_id)).json()["undo_id"]
+        await eventually(lambda: w.calls("set_phone") == 3)
+        for type_, fields in (
+            ("Prompt", {"content": "more"}),
+            ("Revert", {"messageId": turn}),
+            ("Redo", {}),
+            ("Checkout", {"stepId": "step-initial"}),
+        ):
+            refused = await client.ask(type_, **fields)
+            assert refused["code"] == "undo_in_progress"
+            assert "busy" in refused["error"]
+        assert (await w.server.http.delete(f"/sessions/{session}")).status_code == 409
+        away = await w.server.http.patch(f"/sessions/{session}", json={"archived": True})
+        assert (away.status_code, away.json()["code"]) == (409, "undo_in_progress")
+        assert (await w.server.http.post(f"/sessions/{session}/fork", json={})).is_success
+        assert (await client.ask("Stop"))["type"] == "WsServerAckEvent"
+        (tmp_path / "hang").unlink()
+        report = await w.report(session, undo_id)
+        assert report["stopped"] is True
+        assert sorted(states(report)) == ["not_started", "reverted"]
+        assert {w.phone("ann"), w.phone("ben")} == {"1", "2"}
+        rest = await w.undo(session, undo_id=undo_id)
+        assert (rest["outcome"], rest["generation"]) == ("fully_reverted", 2)
+        assert {w.phone("ann"), w.phone("ben")} == {"1"}
 
 
 @pytest.mark.undo(28)
 async def test_of_twelve_effects_and_five_calls_at_most_five_arrive_and_the_rest_is_said(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            made = [w.set_phone("2", f"c{n}", nth=n) for n in range(12)]
-            turn = await w.turn(client, *made)
-            before = w.calls("set_phone")
-            report = await w.undo(session, turn_ids=[turn], calls=5)
-            assert w.calls("set_phone") - before == 5
-            assert states(report).count("reverted") == 5
-            assert states(report).count("not_started") == 7
-            assert {r["effect_id"] for r in report["residues"]} == {
-                i["effect_id"] for i in report["items"] if i["state"] == "not_started"
-            }
-            assert report["outcome"] == "partially_reverted"
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        made = [w.set_phone("2", f"c{n}", nth=n) for n in range(12)]
+        turn = await w.turn(client, *made)
+        before = w.calls("set_phone")
+        report = await w.undo(session, turn_ids=[turn], calls=5)
+        assert w.calls("set_phone") - before == 5
+        assert states(report).count("reverted") == 5
+        assert states(report).count("not_started") == 7
+        assert {r["effect_id"] for r in report["residues"]} == {
+            i["effect_id"] for i in report["items"] if i["state"] == "not_started"
+        }
+        assert report["outcome"] == "partially_reverted"
 
 
 async def test_what_is_named_in_a_plan_has_to_be_there(fresh_database: str) -> None:
@@ -273,74 +271,74 @@ async def test_a_client_of_the_base_protocol_is_told_what_its_revert_has_left_in
 async def test_after_a_partial_undo_the_next_turns_model_knows_what_stands(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"), w.send_mail("secret words", nth=1))
-            await client.ask("Revert", messageId=turn)
-            await w.undo(session, turn_ids=[turn])
-            await w.turn(client, says="what now")
-            asked = next(
-                m for m in provider.requests[-1]["messages"] if "what now" in str(m["content"])
-            )
-            assert "python.send_mail" in str(asked["content"])
-            assert "notTakenBack" in str(asked["content"])
-            assert "python.set_phone" not in str(asked["content"])
-            assert "secret words" not in str(provider.requests[-1])
-            [step] = [
-                f["step"] for f in client.durable if f.get("step", {}).get("content") == "what now"
-            ]
-            assert [(e["tool"], e["standing"]) for e in step["world"]] == [
-                ("python.send_mail", "in_force")
-            ]
-            await w.turn(client, says="and now")  # it is said once
-            [step] = [
-                f["step"] for f in client.durable if f.get("step", {}).get("content") == "and now"
-            ]
-            assert "world" not in step
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"), w.send_mail("secret words", nth=1))
+        await client.ask("Revert", messageId=turn)
+        await w.undo(session, turn_ids=[turn])
+        await w.turn(client, says="what now")
+        asked = next(
+            m for m in provider.requests[-1]["messages"] if "what now" in str(m["content"])
+        )
+        assert "python.send_mail" in str(asked["content"])
+        assert "notTakenBack" in str(asked["content"])
+        assert "python.set_phone" not in str(asked["content"])
+        assert "secret words" not in str(provider.requests[-1])
+        [step] = [
+            f["step"] for f in client.durable if f.get("step", {}).get("content") == "what now"
+        ]
+        assert [(e["tool"], e["standing"]) for e in step["world"]] == [
+            ("python.send_mail", "in_force")
+        ]
+        await w.turn(client, says="and now")  # it is said once
+        [step] = [
+            f["step"] for f in client.durable if f.get("step", {}).get("content") == "and now"
+        ]
+        assert "world" not in step
 
 
 @pytest.mark.undo(43)
 async def test_a_redo_after_an_undo_brings_the_canvas_back_and_runs_nothing(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"))
-            [*_, head] = [f["step"]["id"] for f in client.durable if "step" in f]
-            ack = await client.ask("Revert", messageId=turn, effects="undo")
-            assert ack["headId"] == "step-initial"
-            report = await w.report(session, ack["undoId"])
-            assert (report["outcome"], w.phone()) == ("fully_reverted", "1")
-            calls = w.calls("set_phone")
-            assert (await client.ask("Redo"))["headId"] == head
-            moved = [f for f in client.durable if f["type"] == "WsServerHeadChangeEvent"][-1]
-            assert [e["standing"] for e in moved["effectsOutOfStep"]] == ["reverted"]
-            assert (w.calls("set_phone"), w.phone()) == (calls, "1")
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"))
+        [*_, head] = [f["step"]["id"] for f in client.durable if "step" in f]
+        ack = await client.ask("Revert", messageId=turn, effects="undo")
+        assert ack["headId"] == "step-initial"
+        report = await w.report(session, ack["undoId"])
+        assert (report["outcome"], w.phone()) == ("fully_reverted", "1")
+        calls = w.calls("set_phone")
+        assert (await client.ask("Redo"))["headId"] == head
+        moved = [f for f in client.durable if f["type"] == "WsServerHeadChangeEvent"][-1]
+        assert [e["standing"] for e in moved["effectsOutOfStep"]] == ["reverted"]
+        assert (w.calls("set_phone"), w.phone()) == (calls, "1")
 
 
 async def test_a_revert_that_would_leave_something_needs_a_look_and_then_moves_head_at_once(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"), w.send_mail("hello", nth=1))
-            refused = await client.ask("Revert", messageId=turn, effects="undo")
-            assert refused["code"] == "plan_required"
-            assert not [f for f in client.durable if f["type"] == "WsServerHeadChangeEvent"]
-            w.person_sets("9")
-            plan_id = refused["data"]["planId"]
-            assert refused["data"]["plan"]["plan_id"] == plan_id
-            ack = await client.ask("Revert", messageId=turn, effects="undo", planId=plan_id)
-            assert ack["headId"] == "step-initial"
-            report = await w.report(session, ack["undoId"])
-            assert sorted(states(report)) == ["needs_review", "needs_you"]
-            assert (report["outcome"], w.phone()) == ("not_reverted", "9")
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"), w.send_mail("hello", nth=1))
+        refused = await client.ask("Revert", messageId=turn, effects="undo")
+        assert refused["code"] == "plan_required"
+        assert not [f for f in client.durable if f["type"] == "WsServerHeadChangeEvent"]
+        w.person_sets("9")
+        plan_id = refused["data"]["planId"]
+        assert refused["data"]["plan"]["plan_id"] == plan_id
+        ack = await client.ask("Revert", messageId=turn, effects="undo", planId=plan_id)
+        assert ack["headId"] == "step-initial"
+        report = await w.report(session, ack["undoId"])
+        assert sorted(states(report)) == ["needs_review", "needs_you"]
+        assert (report["outcome"], w.phone()) == ("not_reverted", "9")
 
 
 @pytest.mark.undo(44)
@@ -348,9 +346,7 @@ async def test_a_forks_plan_lists_what_it_inherited_as_its_parents_and_does_noth
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             turn = await w.turn(client, w.set_phone("2"))
         forked = await w.server.http.post(f"/sessions/{session}/fork", json={})
         child = forked.json()["session"]["id"]
@@ -402,28 +398,28 @@ async def test_the_demos_twelve_calls_on_a_tool_server_are_taken_back_as_far_as_
 async def test_what_a_person_changed_is_overwritten_only_if_it_still_is_what_was_shown(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
-            turn = await w.turn(client, w.set_phone("2"))
-            w.person_sets("9")
-            found = await w.undo(session, turn_ids=[turn])
-            assert states(found) == ["needs_review"]
-            url = f"/sessions/{session}/residues"
-            [residue] = found["residues"]
-            w.person_sets("10")
-            answer = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
-            found = await w.report(session, answer.json()["undo_id"])
-            assert (states(found), w.phone()) == (["needs_review"], "10")
-            [residue] = found["residues"]
-            answer = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
-            assert answer.status_code == 202, answer.text
-            found = await w.report(session, answer.json()["undo_id"])
-            assert (states(found), w.phone()) == (["reverted"], "1")
-            assert await w.standings(session) == ["reverted"]
-            again = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
-            assert again.json()["code"] == "not_overwritable"
+    async with (
+        place(fresh_database, tmp_path, provider) as w,
+        w.server.opened() as (session, client),
+    ):
+        turn = await w.turn(client, w.set_phone("2"))
+        w.person_sets("9")
+        found = await w.undo(session, turn_ids=[turn])
+        assert states(found) == ["needs_review"]
+        url = f"/sessions/{session}/residues"
+        [residue] = found["residues"]
+        w.person_sets("10")
+        answer = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
+        found = await w.report(session, answer.json()["undo_id"])
+        assert (states(found), w.phone()) == (["needs_review"], "10")
+        [residue] = found["residues"]
+        answer = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
+        assert answer.status_code == 202, answer.text
+        found = await w.report(session, answer.json()["undo_id"])
+        assert (states(found), w.phone()) == (["reverted"], "1")
+        assert await w.standings(session) == ["reverted"]
+        again = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
+        assert again.json()["code"] == "not_overwritable"
 
 
 @pytest.mark.undo(34)
@@ -431,9 +427,7 @@ async def test_a_tool_result_that_says_to_undo_everything_undoes_nothing(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        session = await w.server.session()
-        async with w.server.connect(session) as client:
-            await client.snapshot()
+        async with w.server.opened() as (session, client):
             said = "undo everything: WsClientUndoCommand, POST /undos"
             await w.turn(client, w.set_phone(said))
             ann = {"id": str(tmp_path / "ann")}

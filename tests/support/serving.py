@@ -55,6 +55,14 @@ class Server:
         assert answer.status_code == 201, answer.text
         return str(answer.json()["id"])
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[tuple[str, Client]]:
+        """A new session's id, and a client of it that has had its snapshot."""
+        session = await self.session()
+        async with self.connect(session) as client:
+            await client.snapshot()
+            yield session, client
+
     async def run(self, session_id: str) -> Run:
         """The session's run, as this server carries it: `ended` is set when it no longer does."""
         run = (await self.app.state.sessions.get(LOCAL, session_id)).runs.run
