@@ -435,6 +435,15 @@ def test_a_tool_server_whose_program_is_not_there_is_told(tmp_path: Path) -> Non
     )
 
 
+def test_a_tool_server_that_could_read_the_token_is_told(tmp_path: Path) -> None:
+    servers = {"files": {"command": "cat", "args": [str(tmp_path)]}}
+    verdict, finding = found("tools", data_dir=tmp_path / "data", mcp_servers=servers)
+    assert verdict == "FAIL"
+    assert "The tool server `files`" in finding
+    assert "`--data-dir`" in finding
+    assert found("tools", data_dir=tmp_path.parent / "data", mcp_servers=servers)[0] == "ok"
+
+
 def test_an_overlay_of_a_server_that_is_not_configured_is_told(tmp_path: Path) -> None:
     (tmp_path / "crm.yaml").write_text("contract: 1\nservers: {crm: {reads: [get]}}")
     assert found("tools", contracts_dir=tmp_path, mcp_servers={"cmr": {"command": "sh"}}) == (

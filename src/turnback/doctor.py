@@ -20,12 +20,19 @@ from typing import TYPE_CHECKING, Any, Literal
 from turnback.agent.models import resolve
 from turnback.api.guard import is_loopback
 from turnback.api.page import PAGE
-from turnback.core.errors import PortBusy, StartError, TurnbackError
+from turnback.core.errors import PortBusy, StartError, TokenInReach, TurnbackError
 from turnback.environment import misspelt
-from turnback.serve import DESCRIPTORS, bind, check_address, no_keys, origin_at
+from turnback.serve import (
+    DESCRIPTORS,
+    bind,
+    check_address,
+    no_keys,
+    origin_at,
+    refuse_token_in_reach,
+)
 from turnback.settings import OFFLINE
 from turnback.store.embedded import Embedded, binaries, user_prefix
-from turnback.store.migrate import check_current, clock, current_and_head
+from turnback.store.migrate import check_current, clock, current_and_head, has_keys
 from turnback.telemetry import tracing
 from turnback.tools.catalog import declared
 from turnback.tools.mcp_stdio import is_there
@@ -300,6 +307,7 @@ def keys(settings: Settings) -> str:
 
 def tools(settings: Settings) -> str:
     configured, given, python = declared(settings)
+    _token(settings)
     if lost := [n for n, server in configured.items() if server.command and not is_there(server)]:
         names = ", ".join(f"`{name}`" for name in lost)
         raise Warn(f"no program is found for {names}: its `command` is a path, or is on the `PATH`")
@@ -309,6 +317,18 @@ def tools(settings: Settings) -> str:
         raise Warn(f"overlays are about {names}, which no tool server is called")
     names = ", ".join(f"`{name}`" for name in sorted(configured.keys() | python.keys()))
     return f"{names}; `turnback tools` asks them" if names else "none are configured"
+
+
+def _token(settings: Settings) -> None:
+    """Raise `TokenInReach` as a start would; where callers have keys there is no token."""
+    try:
+        refuse_token_in_reach(settings)
+    except TokenInReach:
+        if settings.database_url is None and not (settings.data_dir / "postgres").exists():
+            raise
+        with _running(settings) as url:
+            if not has_keys(url):
+                raise
 
 
 def time(settings: Settings) -> str:

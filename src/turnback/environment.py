@@ -25,7 +25,10 @@ def load_settings(**options: object) -> Settings:
     try:
         return Settings(**{name: value for name, value in options.items() if value is not None})  # type: ignore[arg-type]
     except ValidationError as error:
-        wrong = [f"`{variable(str(e['loc'][0]))}`: {e['msg']}" for e in error.errors()]
+        wrong = [
+            f"`{variable(str(e['loc'][0]))}`: {e['msg'].removeprefix('Value error, ')}"
+            for e in error.errors()
+        ]
         raise SettingsInvalid("Settings cannot be used; " + "; ".join(wrong)) from error
     except SettingsError as error:
         field = re.search(r'field "(\w+)"', str(error))

@@ -96,6 +96,13 @@ def _token(settings: Settings, url: str) -> Iterator[str | None]:
     if has_keys(url):
         yield None
         return
+    refuse_token_in_reach(settings)
+    with token_file.held(settings.token_file, new_token) as token:
+        yield token
+
+
+def refuse_token_in_reach(settings: Settings) -> None:
+    """Raise `TokenInReach` where a tool server works in a folder that holds the token."""
     for name, server in configured(settings).items():
         if (path := reaches(server, settings.token_file)) is not None:
             raise TokenInReach(
@@ -103,8 +110,6 @@ def _token(settings: Settings, url: str) -> Iterator[str | None]:
                 f" token by which people decide, `{settings.token_file}`: keep the data directory"
                 " elsewhere (`--data-dir`), or make an API key (`turnback keys create`)"
             )
-    with token_file.held(settings.token_file, new_token) as token:
-        yield token
 
 
 def allow_descriptors() -> None:

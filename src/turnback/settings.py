@@ -5,16 +5,17 @@ This file imports nothing of ours. Rooms take the values they need; none reads t
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     SecretStr,
-    StringConstraints,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -41,9 +42,16 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 CanvasTool = Literal["addOperator", "modifyOperator", "deleteOperator", "getWorkflow"]
 
 
-ServerName = Annotated[
-    str, StringConstraints(pattern=r"^[a-z0-9]+([_-][a-z0-9]+)*$", max_length=32)
-]
+def _server_name(name: str) -> str:
+    if len(name) > 32 or re.fullmatch(r"[a-z0-9]+([_-][a-z0-9]+)*", name) is None:
+        raise ValueError(
+            f"`{name[:40]}` cannot be the name of a tool server: use at most 32 small"
+            " letters and digits, with a single `-` or `_` between them, such as `my-notes`"
+        )
+    return name
+
+
+ServerName = Annotated[str, AfterValidator(_server_name)]
 """What a tool server is called: its tools are `name.tool` to a person, `name__tool` to a model."""
 
 

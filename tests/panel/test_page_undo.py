@@ -156,7 +156,7 @@ async def test_a_revert_that_reaches_outside_is_planned_and_a_strangers_change_i
     await expect(groups.nth(0)).to_contain_text("Cannot be taken back (3)")
     await expect(groups.nth(0)).to_contain_text("Touched: lina@example.org")
     await expect(groups.nth(1)).to_contain_text("Will be compensated, and leaves something (2)")
-    await expect(groups.nth(2)).to_contain_text("Will be reverted (7)")
+    await expect(groups.nth(2)).to_contain_text("Will be reverted or cancelled (7)")
     drifted = desk.sheet.locator("[data-check=review]")
     await expect(drifted).to_have_text("changed by somebody else: it will be left to you")
     await expect(desk.sheet.locator("[data-check=unchecked]")).to_have_count(0)

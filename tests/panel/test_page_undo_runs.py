@@ -222,6 +222,8 @@ async def test_calls_that_wait_outlive_a_reload_and_a_second_person_sees_them_de
         await desk.page.keyboard.press("Escape")
 
         other: Desk = await desk_of(w.server)
+        await other.page.goto(w.server.url)
+        await expect(other.page.locator(".session-row .tag")).to_have_text("Waits for you")
         await other.page.goto(desk.page.url)
         theirs = other.page.get_by_role("region", name="Waits for you: python.send_mail")
         await theirs.get_by_role("button", name="Deny").click()

@@ -60,6 +60,7 @@ def test_servers_come_from_a_file_too(tmp_path: Path) -> None:
         ("mcp_servers: {files: {command: again}}", "both in"),
         ("mcp_servers: {demo: {command: a}}", "cannot be called `demo`"),
         ("mcp_servers: {crm: {command: [s3cret]}}", "`crm.command`"),
+        ("mcp_servers: {My Notes: {command: a}}", "`My Notes` cannot be the name of a tool server"),
         ("- a list", "one member, `mcp_servers`"),
         ("a: b: c", r"not YAML \(line 1\)"),
     ],

@@ -206,7 +206,7 @@ CONTRACTS: dict[str, dict[str, Any]] = {
     "unsend_message": _touches("message", {"class": "irreversible", "residue": "left"}),
     "send_text": _makes(
         "text",
-        {"class": "irreversible", "residue": "message_posted"},
+        {"class": "irreversible"},
         notifies=[_at("args.phone")],
         names={"subject": "a text message"},
     ),

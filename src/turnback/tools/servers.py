@@ -110,7 +110,8 @@ def _of_file(settings: Settings) -> dict[str, McpServer]:
         return _SERVERS.validate_python(read["mcp_servers"])
     except ValidationError as error:
         wrong = [
-            f"`{'.'.join(str(part) for part in found['loc'])}`: {found['msg']}"
+            f"`{'.'.join(str(part) for part in found['loc'] if part != '[key]')}`:"
+            f" {found['msg'].removeprefix('Value error, ')}"
             for found in error.errors(include_input=False, include_context=False)
         ]
         raise _unusable("; ".join(wrong)) from None

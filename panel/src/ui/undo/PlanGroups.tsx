@@ -40,8 +40,8 @@ export function PlanGroups({ state }: { state: PlanState }) {
     <div className="plan" lang={plan.language}>
       <p role="status" className="plan-status" lang="en">
         {open > 0
-          ? `${counted(plan.members.length, "effect")} outside; ${open} still being looked at`
-          : `${counted(plan.members.length, "effect")} outside`}
+          ? `${counted(plan.members.length, "effect")}; ${open} still being looked at`
+          : counted(plan.members.length, "effect")}
       </p>
       {GROUPS.map(([group, heading]) => {
         const members = plan.members.filter((member) => member.group === group);
@@ -126,7 +126,13 @@ function Member({ member, check }: { member: RestMember; check: Check | null }) 
       </span>
       {member.people.length > 0 && (
         <small lang="en">
-          Touched: <bdi>{member.people.join(", ")}</bdi>
+          Touched:{" "}
+          {member.people.map((one, nth) => (
+            <bdi className="whole" key={one}>
+              {one}
+              {nth < member.people.length - 1 && ","}{" "}
+            </bdi>
+          ))}
         </small>
       )}
       {leaves && (
@@ -142,11 +148,11 @@ function Member({ member, check }: { member: RestMember; check: Check | null }) 
       )}
       {member.hold_until !== null && (
         <small className="plan-check" data-check="go" lang="en">
-          Held back until {toSecond(member.hold_until)}: it will be cancelled before it is sent
+          held back until {toSecond(member.hold_until)}: it will be cancelled before it is sent
         </small>
       )}
       {member.hold_until === null && member.verb === "cancel" && (
-        <small lang="en">It will be cancelled before it takes effect, if its server confirms it</small>
+        <small lang="en">will be cancelled before it takes effect, if its server confirms it</small>
       )}
       {check !== null && (
         <small className="plan-check" data-check={check} lang="en">
