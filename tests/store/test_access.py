@@ -21,10 +21,11 @@ from turnback.core.errors import (
 from turnback.core.principal import LOCAL, Principal, ProjectRole, Right, service_of
 from turnback.core.workflow import EMPTY
 from turnback.store.access import Standing
-from turnback.store.dao import SESSIONS, Dao
+from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.ids import new_id
 from turnback.store.rows import SessionKey
+from turnback.store.session_lists import SESSIONS
 
 NOW = datetime.now(UTC)
 OWNER, EDITOR, VIEWER, GUEST = (*reversed(ProjectRole), None)

@@ -24,9 +24,10 @@ from turnback.core.principal import LOCAL, Principal
 from turnback.core.run_settings import RunSettings, RunSettingsChange
 from turnback.core.tree import EndReason, Event, NewIds, State, StepAppended, Tree
 from turnback.core.workflow import EMPTY, Workflow, load
-from turnback.store.dao import Dao, RequestTaken, Stored, TurnKeyTaken
+from turnback.store.dao import Dao, RequestTaken, TurnKeyTaken
 from turnback.store.database import Database, lost, unreachable
 from turnback.store.ids import new_id
+from turnback.store.loading import Stored
 from turnback.store.outbox import Notice, SessionChanged, Status, StepWritten, from_row
 from turnback.store.rows import (
     Alive,

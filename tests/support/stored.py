@@ -18,9 +18,10 @@ from turnback.core.tree import (
 )
 from turnback.core.workflow import EMPTY, Workflow, load
 from turnback.store.attachments import AttachmentRow, Room
-from turnback.store.dao import Dao, Stored
+from turnback.store.dao import Dao
 from turnback.store.database import Database
 from turnback.store.ids import new_id
+from turnback.store.loading import Stored
 from turnback.store.outbox import Notice, SessionChanged, Status, StepWritten
 from turnback.store.rows import Alive, Commit, Guard, Holder, Idle, SessionChange, SessionKey
 

@@ -28,8 +28,9 @@ from turnback.sessions import payloads
 from turnback.sessions.broadcast import Told
 from turnback.sessions.commands import Done
 from turnback.settings import Settings
-from turnback.store.dao import Dao, Stored
+from turnback.store.dao import Dao
 from turnback.store.effects import StandsKnown
+from turnback.store.loading import Stored
 from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import (
     Commit,

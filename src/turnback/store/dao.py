@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from time import perf_counter
@@ -20,26 +20,25 @@ import asyncpg
 import orjson
 
 from turnback.core import workflow as snapshots
-from turnback.core.approvals import Approval
 from turnback.core.errors import (
     NotAllowed,
     RecordConflict,
     SessionNotFound,
     SnapshotMissing,
 )
-from turnback.core.lineage import Branch, Fork, Position
-from turnback.core.principal import Principal, ProjectRight, Right, Visibility
-from turnback.core.run_settings import RunSettings, RunSettingsChange
-from turnback.core.tree import Purged, State, Step, Turn
+from turnback.core.lineage import Fork
+from turnback.core.principal import Principal, ProjectRight, Right
+from turnback.core.run_settings import RunSettingsChange
+from turnback.core.tree import State
 from turnback.core.workflow import Workflow
 from turnback.failpoints import armed, hit
-from turnback.store import approvals, forks, newest, pending, prefixes, tree_rows
 from turnback.store import commit as commits
-from turnback.store.access import Access, caller, may_read
+from turnback.store import forks, loading, newest, tree_rows
+from turnback.store.access import Access
 from turnback.store.approvals import Approvals
 from turnback.store.attachments import Attachments
 from turnback.store.contracts import Contracts
-from turnback.store.database import Connection, Database
+from turnback.store.database import Database
 from turnback.store.effects import Effects
 from turnback.store.families import Families
 from turnback.store.files import Files
@@ -49,6 +48,7 @@ from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
 from turnback.store.leases import Leases
 from turnback.store.ledger import Ledger
+from turnback.store.loading import Stored
 from turnback.store.locks import Locks
 from turnback.store.outbox import Notice, from_row
 from turnback.store.packing import pack, unpack
@@ -61,23 +61,20 @@ from turnback.store.rows import (
     Record,
     SessionKey,
     SessionRow,
-    UnderWay,
 )
 from turnback.store.sealing import Sealer
+from turnback.store.session_lists import SESSIONS, escape_like
+from turnback.store.session_rows import SESSION, session_row
 from turnback.store.spans import Spans
 from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
 from turnback.store.undo_plans import UndoPlans
-from turnback.store.undo_runs import UNDER_WAY, UndoRuns, under_way
+from turnback.store.undo_runs import UndoRuns
 from turnback.store.undos import Undos
 from turnback.store.wakeups import Wakeups
 from turnback.telemetry import metrics
 
 T = TypeVar("T")
-
-_SESSION = f"""root_id, id, project_id, owner, name, model, head_branch, head_seq, head_step,
-    redo_depth, redo_top, revision, events_floor, state, fence, workflow_hash, initial_hash,
-    created_at, updated_at, archived_at, run_settings, visibility, {pending.COLUMN}"""
 
 _RECORD = f"{tree_rows.STEP}, event_seq, principal, created_at"
 
@@ -95,77 +92,6 @@ insert into sessions (root_id, id, project_id, owner, name, model, workflow_hash
 values ($1::uuid, $1::uuid, $2::text, $3::text, $4::text, $5::text, $6::bytea, $6::bytea,
     $7::timestamptz, $7::timestamptz, $10::jsonb)
 """
-
-SESSION = f"""select {_SESSION} from sessions
-where root_id = $1::uuid and id = $2::uuid and deleted_at is null"""
-
-FAMILY_EPOCH = "select family_epoch from families where root_id = $1::uuid"
-
-_LISTED = f"""s.deleted_at is null and (s.archived_at is not null) = $4::boolean
-    and ($5::text is null or s.name ilike $5::text)
-    and (select {may_read("s", "c")} from caller c)"""
-
-_BEFORE = newest.below("$6", "$7")
-
-_PAGE = "order by created_at desc, id desc limit $8::bigint"
-
-
-def _candidates(visibility: Visibility, if_: str, more: str = "true") -> str:
-    return f"""(select s.* from sessions s where s.project_id = $3::text
-    and s.visibility = '{visibility}' and (s.created_at, s.id) < {_BEFORE}
-    and (select {if_} from caller)
-    and {more} and {_LISTED} {_PAGE})"""
-
-
-SESSIONS = f"""with caller as ({caller()})
-select {_SESSION} from (
-{_candidates(Visibility.PROJECT, "role is not null")}
-union all
-{_candidates(Visibility.PRIVATE, "role = 'owner'")}
-union all
-{_candidates(Visibility.PRIVATE, "role <> 'owner'", "s.owner = (select principal_id from caller)")}
-union all
-(select s.* from session_grants g cross join lateral (
-    select s.* from sessions s where s.root_id = g.root_id and s.id = g.session_id and {_LISTED}
-        and (select role is null or s.visibility = 'private' and s.owner <> principal_id
-            from caller)
-    offset 0) s
-where g.project_id = $3::text and g.principal_id = (select principal_id from caller)
-    and (g.session_created_at, g.session_id) < {_BEFORE}
-    and (select role is distinct from 'owner' from caller)
-order by g.session_created_at desc, g.session_id desc limit $8::bigint)
-) found {_PAGE}"""
-"""Four disjoint parts, each read from an index in the order of the list: what those with a role
-see, private ones of all for the project's owner and their own for the others, and what was granted.
-What is asked of the caller is in subqueries, so that the scans keep their order; what is asked of
-it alone is evaluated once.
-"""
-
-BRANCHES = f"""select {tree_rows.BRANCH} from branches
-where root_id = $1::uuid and session_id = $2::uuid"""
-
-TURNS = f"""select {tree_rows.TURN} from turns
-where root_id = $1::uuid and session_id = $2::uuid"""
-
-AMONG = " and id = any($3::uuid[])"
-
-TURN_AT = f"""select {tree_rows.TURN} from turns where root_id = $1::uuid
-and id = (select turn_id from records where root_id = $1::uuid and id = $2::uuid)"""
-"""The turn of a step: it may be another than it was without a step of its own."""
-
-STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and branch_id = any(
-    array(select id from branches where root_id = $1::uuid and session_id = $2::uuid))
-order by event_seq"""
-
-NEW_STEPS = f"""select {tree_rows.STEP} from records where root_id = $1::uuid and id = any(
-    array(select coalesce((data ->> 'step')::uuid, commit_id) from session_events
-        where root_id = $1::uuid and session_id = $2::uuid and event_seq > $3::bigint
-        and type = 'step'))
-order by event_seq"""
-
-REDO = """select branch_id, seq, step_id from session_redo
-where root_id = $1::uuid and session_id = $2::uuid and n > $3::integer and n <= $4::integer
-order by n"""
 
 RECORDS = f"""select {_RECORD}, payload, folded from records
 where root_id = $1::uuid and id = any($2::uuid[])"""
@@ -218,26 +144,6 @@ class UndoTaken(Exception):
 
 class TurnKeyTaken(Exception):
     """The commit's turn key has been used; nothing was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A session as loaded: its row, and what its tree is made of, all of one snapshot.
-
-    With `since`, branches, turns and steps are only those of the steps written after that revision.
-    Otherwise those that a fork inherits come first, but for what is `purged`. `approvals` are
-    those of the step that is open, `undo` is a run that has not ended.
-    """
-
-    row: SessionRow
-    since: int | None
-    branches: list[Branch]
-    turns: list[Turn]
-    steps: list[Step]
-    redo: list[Position]
-    purged: Mapping[str, Purged]
-    approvals: list[Approval] = field(default_factory=list)
-    undo: UnderWay | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,7 +362,7 @@ class Dao:
         row = await self._db.run(lambda c: c.fetchrow(SESSION, key.root_id, key.id))
         if row is None:
             raise SessionNotFound("Agent not found")
-        return _session_row(row)
+        return session_row(row)
 
     async def sessions(
         self,
@@ -471,10 +377,10 @@ class Dao:
 
         Those that the principal may read; none where its credential has ended.
         """
-        pattern = None if query is None else f"%{_escape_like(query)}%"
+        pattern = None if query is None else f"%{escape_like(query)}%"
         args = (*_who(principal), archived, pattern, *newest.arguments(before), limit)
         rows = await self._db.run(lambda c: c.fetch(SESSIONS, *args))
-        return [_session_row(row) for row in rows]
+        return [session_row(row) for row in rows]
 
     # -- loading
 
@@ -486,49 +392,7 @@ class Dao:
         Everything, or what is new since the revision `since`, where the events still say what.
         """
         key = await self.key(principal, session_id)
-        place = (key.root_id, key.id)
-
-        async def read(connection: Connection) -> Stored:
-            async with connection.transaction(isolation="repeatable_read", readonly=True):
-                row = await connection.fetchrow(SESSION, *place)
-                if row is None:
-                    raise SessionNotFound("Agent not found")
-                top, depth = row["redo_top"], row["redo_depth"]
-                known, prefix = since, prefixes.NONE
-                if since is None or not row["events_floor"] <= since <= row["revision"]:
-                    epoch = await connection.fetchval(FAMILY_EPOCH, key.root_id)
-                    known, prefix = None, await prefixes.read(connection, key, family_epoch=epoch)
-                    branches = await connection.fetch(BRANCHES, *place)
-                    turns = await connection.fetch(TURNS, *place)
-                    steps = await connection.fetch(STEPS, *place)
-                else:
-                    steps = await connection.fetch(NEW_STEPS, *place, since)
-                    of_branches = list({r["branch_id"] for r in steps})
-                    of_turns = list({r["turn_id"] for r in steps})
-                    branches = await connection.fetch(BRANCHES + AMONG, *place, of_branches)
-                    turns = await connection.fetch(TURNS + AMONG, *place, of_turns)
-                waiting: list[Approval] = []
-                if row["state"] != State.AVAILABLE:
-                    if known is not None:
-                        turns += await connection.fetch(TURN_AT, key.root_id, row["head_step"])
-                    waiting = await approvals.read(connection, key)
-                undo = await connection.fetchrow(UNDER_WAY, *place)
-                return Stored(
-                    undo=None if undo is None else under_way(undo),
-                    row=_session_row(row),
-                    since=known,
-                    branches=prefix.branches + [tree_rows.branch(r) for r in branches],
-                    turns=prefix.turns + [tree_rows.turn(r) for r in turns],
-                    steps=prefix.steps + [tree_rows.step(r) for r in steps],
-                    purged=prefix.purged,
-                    approvals=waiting,
-                    redo=[
-                        tree_rows.position(r["branch_id"], r["seq"], r["step_id"])
-                        for r in await connection.fetch(REDO, *place, top - depth, top)
-                    ],
-                )
-
-        return await self._db.run(read)
+        return await self._db.run(lambda c: loading.read(c, key, since=since))
 
     async def records(
         self, principal: Principal, key: SessionKey, step_ids: Sequence[str]
@@ -718,34 +582,6 @@ def _taken(error: asyncpg.UniqueViolationError) -> Exception:
 def _who(principal: Principal) -> tuple[str | None, str, str]:
     """The arguments of `caller`."""
     return principal.credential, principal.id, principal.project_id
-
-
-def _escape_like(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-
-
-def _session_row(row: asyncpg.Record) -> SessionRow:
-    return SessionRow(
-        key=SessionKey(row["root_id"], row["id"]),
-        project_id=row["project_id"],
-        owner=row["owner"],
-        name=row["name"],
-        model=row["model"],
-        head=tree_rows.position(row["head_branch"], row["head_seq"], row["head_step"]),
-        redo_depth=row["redo_depth"],
-        revision=row["revision"],
-        events_floor=row["events_floor"],
-        state=State(row["state"]),
-        fence=row["fence"],
-        workflow_hash=row["workflow_hash"].hex(),
-        initial_hash=row["initial_hash"].hex(),
-        created_at=row["created_at"],
-        updated_at=row["updated_at"],
-        archived_at=row["archived_at"],
-        settings=RunSettings.of(orjson.loads(row["run_settings"] or b"{}")),
-        visibility=Visibility(row["visibility"]),
-        pending=pending.from_row(row["pending_action"]),
-    )
 
 
 def _record(row: asyncpg.Record) -> Record:
