@@ -164,10 +164,30 @@ class Ground(Acting):
         with self.kept.open() as doc:
             doc["script"], doc["counts"] = [dict(one) for one in happens], {}
 
+    def written(self) -> list[tuple[str, dict[str, Any]]]:
+        """Who wrote what, in order, but for what nobody can know of who looks only now and then.
+
+        That is what strangers changed and then left again as a call of ours had left it.
+        """
+        written = [(author, dict(wrote)) for author, wrote in self.kept.read()["written"]]
+        left: dict[str, Any] = {}
+        strange: dict[str, list[dict[str, Any]]] = {}
+        for author, wrote in written:
+            for leaf, value in list(wrote.items()):
+                if author != "stranger":
+                    left[leaf] = value
+                    strange.pop(leaf, None)
+                    continue
+                strange.setdefault(leaf, []).append(wrote)
+                if leaf in left and left[leaf] == value:
+                    for one in strange.pop(leaf):
+                        del one[leaf]
+        return written
+
     def expected(self) -> dict[str, Any]:
         """Leaf by leaf: last written by a stranger, that value; else as before."""
         expected = dict(self.began)
-        for author, wrote in self.kept.read()["written"]:
+        for author, wrote in self.written():
             if author == "stranger":
                 expected.update(wrote)
         return {leaf: value for leaf, value in expected.items() if value is not None}
@@ -182,7 +202,7 @@ class Ground(Acting):
         """What an undo wrote over that a stranger had written last."""
         last: dict[str, str] = {}
         found = []
-        for author, wrote in self.kept.read()["written"]:
+        for author, wrote in self.written():
             for leaf in wrote:
                 if author not in ("stranger", "forward") and last.get(leaf) == "stranger":
                     found.append([leaf, wrote])
