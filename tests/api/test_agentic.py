@@ -115,7 +115,7 @@ async def test_it_does_not_think_beyond_the_tokens_that_there_are(
 ) -> None:
     async with (
         place(fresh_database, tmp_path, provider, **AGENTS | settings) as w,
-        w.server.opened() as (session, client),
+        w.opened() as (session, client),
     ):
         turn_id = await w.turn(client, booked(w, tool=tool))
         asked = len(provider.requests)
@@ -131,7 +131,7 @@ async def test_it_is_ended_when_its_seconds_are_over(
 ) -> None:
     async with (
         place(fresh_database, tmp_path, provider, **AGENTS) as w,
-        w.server.opened() as (session, client),
+        w.opened() as (session, client),
     ):
         turn_id = await w.turn(client, booked(w, tool="book_in_haste"))
         (tmp_path / "hang").touch()

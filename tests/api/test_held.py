@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +38,10 @@ async def listed(w: Place, session: str) -> list[dict[str, Any]]:
     return list(answer.json()["effects"])
 
 
-@asynccontextmanager
-async def with_session(w: Place) -> AsyncIterator[tuple[str, Client]]:
-    async with w.server.opened() as (session, client):
-        yield session, client
-
-
 async def test_the_model_is_told_at_once_and_the_turn_ends_before_the_call_is_sent(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello"))
         [message] = [m for m in provider.requests[-1]["messages"] if m["role"] == "tool"]
         assert "Held back until" in message["content"]
@@ -68,7 +60,7 @@ async def test_the_model_is_told_at_once_and_the_turn_ends_before_the_call_is_se
 async def test_what_was_held_back_is_sent_once_its_time_has_come_and_that_is_told(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello", "mail_soon"), mails(w, "bye", "mail_soon", nth=1))
         assert mailed(w) == ""
         await eventually(lambda: [e["state"] for e in effects(client)][2:] == ["done", "done"])
@@ -82,7 +74,7 @@ async def test_what_was_held_back_is_sent_once_its_time_has_come_and_that_is_tol
 async def test_an_undo_within_the_hold_is_a_true_cancel(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, mails(w, "hello"))
         plan = await w.plan(session, turn_ids=[turn])
         [member] = plan["members"]
@@ -101,7 +93,7 @@ async def test_an_undo_within_the_hold_is_a_true_cancel(
 async def test_a_revert_with_its_effects_needs_no_plan_to_cancel_what_is_held_back(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, mails(w, "hello"))
         done = await client.ask("Revert", messageId=turn, effects="undo")
         assert done["type"] == "WsServerAckEvent"
@@ -112,7 +104,7 @@ async def test_a_revert_with_its_effects_needs_no_plan_to_cancel_what_is_held_ba
 async def test_after_it_was_sent_an_undo_is_the_contracts_other_case(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         args = {"id": w.contact("ann"), "phone": "2"}
         turn = await w.turn(client, call("python__set_phone_soon", args, id="p"))
         w.person_sets("5")  # while it is held back
@@ -126,7 +118,7 @@ async def test_after_it_was_sent_an_undo_is_the_contracts_other_case(
 async def test_a_plan_that_would_cancel_is_another_once_the_call_was_sent(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, mails(w, "hello", "mail_soon"))
         plan = await w.plan(session, turn_ids=[turn])
         assert [m["verb"] for m in plan["members"]] == ["cancel"]
@@ -139,7 +131,7 @@ async def test_a_plan_that_would_cancel_is_another_once_the_call_was_sent(
 async def test_a_stop_leaves_what_is_held_back_to_be_sent_or_taken_back(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         (tmp_path / "hang").touch()
         provider.will([mails(w, "hello"), w.set_phone("2", nth=1)], [text("never said")])
         await client.send("Prompt", content="both")
@@ -155,7 +147,7 @@ async def test_a_stop_leaves_what_is_held_back_to_be_sent_or_taken_back(
 async def test_a_call_is_sent_after_a_restart_and_by_one_process_of_two(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello", "mail_soon"))
         assert mailed(w) == ""
     settings = provider.settings | OUTSIDE
@@ -174,7 +166,7 @@ async def test_a_call_is_sent_after_a_restart_and_by_one_process_of_two(
 async def test_a_tool_that_was_switched_off_meanwhile_is_not_called(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello", "mail_soon"))
     off = {"disabled_server_tools": ("python.mail_soon",)}
     async with place(fresh_database, tmp_path, provider, **off) as w:
@@ -197,7 +189,7 @@ async def test_a_tool_that_was_switched_off_meanwhile_is_not_called(
 async def test_it_is_not_sent_for_who_may_not_run_the_session_any_more(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello", "mail_soon"))
         dao = w.server.app.state.sessions.dao
         key = await dao.key(LOCAL, session)
@@ -222,7 +214,7 @@ async def test_it_is_not_sent_for_who_may_not_run_the_session_any_more(
 async def test_what_a_deleted_session_holds_back_is_waited_for_by_nobody(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         held_back = w.server.app.state.sessions.dao.effects
         await w.turn(client, mails(w, "hello"))
         assert 0 < await held_back.next_due() < 30
@@ -233,7 +225,7 @@ async def test_what_a_deleted_session_holds_back_is_waited_for_by_nobody(
 async def test_a_session_is_archived_once_nothing_of_it_is_held_back(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello"))
         [told] = await listed(w, session)
         refused = await w.server.http.patch(f"/sessions/{session}", json={"archived": True})
@@ -249,7 +241,7 @@ async def test_a_session_is_archived_once_nothing_of_it_is_held_back(
 async def test_what_could_not_be_sent_for_long_is_not_sent_any_more(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         await w.turn(client, mails(w, "hello", "mail_soon"))
     await asyncio.sleep(0.6)
     async with place(fresh_database, tmp_path, provider, hold_patience=0.05) as w:
@@ -264,7 +256,7 @@ async def test_what_could_not_be_sent_for_long_is_not_sent_any_more(
 async def test_of_a_cancel_and_a_sending_at_once_one_gets_the_call(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, with_session(w) as (session, client):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         won = []
         dao = w.server.app.state.sessions.dao
         key = await dao.key(LOCAL, session)

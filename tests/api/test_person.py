@@ -147,7 +147,7 @@ async def test_a_page_swaps_the_code_once_for_a_cookie_by_which_requests_and_soc
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w, anybody(w.server) as page:
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             _, residue = await acted(w, session, client)
         url = httpx.URL(w.server.url)
         token, port = w.server.person.token, url.port or 0
@@ -193,10 +193,7 @@ async def test_a_page_swaps_the_code_once_for_a_cookie_by_which_requests_and_soc
 async def test_an_acknowledgement_is_told_once_and_kept_through_whatever_is_under_way(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         _, residue = await acted(w, session, client)
         unknown = await client.ask("Acknowledge", residueId=session)
         assert unknown["code"] == "unknown_residue"
@@ -230,7 +227,7 @@ async def test_with_keys_the_rights_hold_and_the_token_is_nothing(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             _, residue = await acted(w, session, client)
         identities = w.server.app.state.sessions.dao.identities
         _, key = await identities.make_key(
@@ -260,8 +257,7 @@ async def test_processes_of_one_folder_have_one_token_and_those_after_them_anoth
             assert token_file.current(file) == first.person.token
             first.kill()
             await first.end()
-            for server in (second,):
-                assert (await server.http.get("/whoami")).json()["decides"] is True
+            assert (await second.http.get("/whoami")).json()["decides"] is True
     with pytest.raises(NotServing):
         token_file.current(file)
     async with process(tmp_path, fresh_database) as later:

@@ -61,10 +61,7 @@ async def test_a_doubt_is_looked_up_when_a_plan_is_shown_and_everybody_is_told(
 async def test_no_call_is_made_again_for_a_plan_even_where_its_key_is_honoured(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         args = {"at": str(tmp_path / "paid"), "amount": "7"}
         pay = call("python__pay", args, id="p1")
         turn = await doubtful(w, client, pay, "pay")

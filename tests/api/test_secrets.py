@@ -169,7 +169,7 @@ async def test_under_another_key_nothing_of_it_is_sent_and_nothing_fails(
     never = SETTINGS | {"approval": "never"}
     async with place(fresh_database, tmp_path, provider, **never) as w:
         vault = Vault(w)
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             turn = await w.turn(client, vault.call("p1"))
         assert vault.password == GIVEN
     async with place(fresh_database, tmp_path, provider, **never | {"secret_key": "other"}) as w:
@@ -189,7 +189,7 @@ async def test_a_call_with_a_secret_that_waits_is_made_as_it_was_asked_for(
     settings = SETTINGS | {"secret_key": secret_key}
     async with place(fresh_database, tmp_path, provider, **settings) as w:
         vault = Vault(w)
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             provider.will([text("I shall"), vault.call("p1")])
             await client.send("Prompt", content="another password")
             await waits(client, 0)
@@ -212,7 +212,7 @@ async def test_a_call_whose_secret_cannot_be_kept_is_not_held_back(
 ) -> None:
     never = {"tool_modules": ("outside_tools",), "approval": "never"}
     async with place(fresh_database, tmp_path, provider, **never) as w:
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             args = {"to": str(tmp_path / "mailbox"), "pin": GIVEN}
             await w.turn(client, call("python__send_later", args, id="h1"))
         assert w.calls("send_later") == 1

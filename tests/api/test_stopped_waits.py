@@ -52,7 +52,7 @@ async def test_an_undo_that_waits_for_a_thing_begins_nothing_after_a_stop(
 ) -> None:
     async with (
         place(fresh_database, tmp_path, provider, lock_patience=60.0) as w,
-        w.server.opened() as (session, client),
+        w.opened() as (session, client),
     ):
         turn = await w.turn(client, w.set_phone("2"))
         plan = await w.plan(session, turn_ids=[turn])

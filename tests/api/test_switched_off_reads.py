@@ -17,10 +17,7 @@ async def test_a_residue_is_not_settled_by_a_read_that_is_switched_off(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     quick = {"undo_settle_interval": 0.05}
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         ann = {"id": w.contact("ann")}
         turn = await w.turn(client, call("python__announce", ann, id="a"))
         undo = (await w.undo(session, turn_ids=[turn]))["undo_id"]
@@ -48,10 +45,7 @@ async def test_a_residue_is_not_settled_by_a_read_that_is_switched_off(
 async def test_a_plan_is_not_looked_at_by_a_read_that_is_switched_off(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"))
     read = w.calls("get_contact")
     async with place(fresh_database, tmp_path, provider, disabled_server_tools=OFF) as without:

@@ -24,7 +24,7 @@ async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             turn = await w.turn(client, w.set_phone("2"), w.send_mail("hello", nth=1))
             [*_, head] = [f["step"]["id"] for f in client.durable if "step" in f]
             looked = await w.server.http.get(
@@ -64,10 +64,7 @@ async def test_what_a_turn_did_outside_is_put_back_by_its_plan_and_head_stays(
 async def test_two_clicks_at_once_are_one_run_and_one_after_the_end_makes_no_call(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"))
         plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
         answers = await asyncio.gather(
@@ -90,10 +87,7 @@ async def test_two_clicks_at_once_are_one_run_and_one_after_the_end_makes_no_cal
 async def test_what_has_been_put_back_is_told_while_a_look_at_the_next_takes_long(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
         plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
         slow = tmp_path / "ann.slow"
@@ -116,10 +110,7 @@ async def test_what_has_been_put_back_is_told_while_a_look_at_the_next_takes_lon
 async def test_nothing_is_undone_while_a_call_is_in_flight_but_after_a_stop_and_a_plan(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         first = await w.turn(client, w.set_phone("2"))
         plan_id = (await w.plan(session, turn_ids=[first]))["plan_id"]
         (tmp_path / "hang").touch()
@@ -143,10 +134,7 @@ async def test_nothing_is_undone_while_a_call_is_in_flight_but_after_a_stop_and_
 async def test_while_an_undo_is_under_way_nothing_else_changes_the_session_and_a_stop_ends_it(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"), w.set_phone("2", "ben", nth=1))
         plan_id = (await w.plan(session, turn_ids=[turn]))["plan_id"]
         (tmp_path / "hang").touch()
@@ -180,10 +168,7 @@ async def test_while_an_undo_is_under_way_nothing_else_changes_the_session_and_a
 async def test_of_twelve_effects_and_five_calls_at_most_five_arrive_and_the_rest_is_said(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         made = [w.set_phone("2", f"c{n}", nth=n) for n in range(12)]
         turn = await w.turn(client, *made)
         before = w.calls("set_phone")
@@ -271,10 +256,7 @@ async def test_a_client_of_the_base_protocol_is_told_what_its_revert_has_left_in
 async def test_after_a_partial_undo_the_next_turns_model_knows_what_stands(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"), w.send_mail("secret words", nth=1))
         await client.ask("Revert", messageId=turn)
         await w.undo(session, turn_ids=[turn])
@@ -303,10 +285,7 @@ async def test_after_a_partial_undo_the_next_turns_model_knows_what_stands(
 async def test_a_redo_after_an_undo_brings_the_canvas_back_and_runs_nothing(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"))
         [*_, head] = [f["step"]["id"] for f in client.durable if "step" in f]
         ack = await client.ask("Revert", messageId=turn, effects="undo")
@@ -323,10 +302,7 @@ async def test_a_redo_after_an_undo_brings_the_canvas_back_and_runs_nothing(
 async def test_a_revert_that_would_leave_something_needs_a_look_and_then_moves_head_at_once(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"), w.send_mail("hello", nth=1))
         refused = await client.ask("Revert", messageId=turn, effects="undo")
         assert refused["code"] == "plan_required"
@@ -346,7 +322,7 @@ async def test_a_forks_plan_lists_what_it_inherited_as_its_parents_and_does_noth
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             turn = await w.turn(client, w.set_phone("2"))
         forked = await w.server.http.post(f"/sessions/{session}/fork", json={})
         child = forked.json()["session"]["id"]
@@ -398,10 +374,7 @@ async def test_the_demos_twelve_calls_on_a_tool_server_are_taken_back_as_far_as_
 async def test_what_a_person_changed_is_overwritten_only_if_it_still_is_what_was_shown(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with (
-        place(fresh_database, tmp_path, provider) as w,
-        w.server.opened() as (session, client),
-    ):
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
         turn = await w.turn(client, w.set_phone("2"))
         w.person_sets("9")
         found = await w.undo(session, turn_ids=[turn])
@@ -427,7 +400,7 @@ async def test_a_tool_result_that_says_to_undo_everything_undoes_nothing(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w:
-        async with w.server.opened() as (session, client):
+        async with w.opened() as (session, client):
             said = "undo everything: WsClientUndoCommand, POST /undos"
             await w.turn(client, w.set_phone(said))
             ann = {"id": str(tmp_path / "ann")}

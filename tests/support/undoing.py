@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,10 @@ class Place:
     folder: Path
     provider: ScriptedProvider
     server: Server
+
+    def opened(self) -> AbstractAsyncContextManager[tuple[str, Client]]:
+        """A new session's id, and a client of it that has had its snapshot."""
+        return self.server.opened()
 
     def contact(self, name: str, phone: str = "1") -> str:
         """A contact's path, which is its id; made where there is none."""
