@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from random import Random
 from typing import Any
 
@@ -65,11 +66,12 @@ class Story:
         return [call for call in drawn if call is not None]
 
     def stranger(self) -> Callable[[Any], object]:
-        """What somebody else does, if it can be done."""
+        """What somebody else does, if there is anything left to do it to."""
         act = self.of(ACTS[self.suite])
 
         def acting(world: Any) -> None:
-            act(self, world)
+            with suppress(IndexError):  # of each act the choice comes first
+                act(self, world)
 
         return acting
 

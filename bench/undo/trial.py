@@ -169,7 +169,9 @@ class _Judged:
 
     `start` is the world as the undo began, `theirs` what strangers had written till then, `now` the
     world as it ended. A stranger's leaf ends as the stranger left it; one that a later call of ours
-    had written over may also be as the undo found it.
+    had written over may also be as the undo found it. What a later call of ours made where a
+    stranger had removed something, under an id that was free again, is ours: only what they removed
+    may not come back.
     """
 
     def __init__(
@@ -244,7 +246,10 @@ class _Judged:
         if is_now == value:
             return False
         since = path not in self.theirs or self.theirs[path] != value
-        return since or is_now != self.start.get(path)
+        if since or is_now == self.start.get(path):
+            return since
+        made_again = value is None and path in self.start
+        return not made_again or is_now == self.one.before.get(path)
 
     def _overrun(self) -> int:
         if not self.report:

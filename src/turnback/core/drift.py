@@ -487,6 +487,16 @@ def progress(basis: Basis, now: State, *, rest: str) -> Progress:
     return Progress.SOME if done else Progress.NONE
 
 
+def in_its_way(basis: Basis, now: State, *, narrow: bool) -> bool:
+    """Whether a call that is made again could write over what is neither as expected nor its goal.
+
+    Of a narrow one that is only what it has from before.
+    """
+    part = basis.part(now)
+    other = differing(part, basis.expected) & differing(part, basis.goal)
+    return any(not narrow or basis.takes(cell) for cell in other if cell in part)
+
+
 def verify(basis: Basis, now: State, *, seen: str, rest: str) -> Reached:
     """What an inverse has come to: N' is to be N with W at G.
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 from undo_ended import ANNA, CARL, S, assert_clean, ended, value
-from undo_world import HOUR, Agent, World, thing, undo
+from undo_world import HOUR, Agent, Fault, World, thing, undo
 
 from turnback.core.drift import Source
 from turnback.core.effects import EffectClass
+from turnback.core.undo.actions import Action, Read, Why
 from turnback.core.undo.budget import Budget
 from turnback.core.undo.rows import Outcome, Reason
 
@@ -44,6 +45,22 @@ def test_an_inverse_that_writes_the_whole_thing_spares_another_field(
     store = undo(world, agent)
     assert ended(store, effect) == [S.NEEDS_REVIEW]
     assert value(world, ANNA, "mail") == "theirs"
+
+
+def test_an_offset_that_may_not_have_been_made_is_not_made_again_over_a_persons_edit(
+    world: World, agent: Agent
+) -> None:
+    effect = agent.replace(ANNA, {"phone": "B", "mail": "M"})
+    agent.change(effect, class_=EffectClass.COMPENSABLE)
+
+    def edited(action: Action) -> None:
+        if isinstance(action, Read) and action.why is Why.READ_BACK:
+            world.stranger(ANNA, {"mail": "theirs"})
+
+    store = undo(world, agent, faults={(effect.id, 1): Fault.LOST_BEFORE}, before=edited)
+    assert ended(store, effect) == [S.IN_DOUBT]
+    assert value(world, ANNA, "mail") == "theirs"
+    assert len(world.calls) == 1
 
 
 @pytest.mark.undo(16)
