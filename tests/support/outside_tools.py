@@ -48,13 +48,17 @@ async def behaves(path: str, act: Callable[[], object]) -> None:
 
 @tool(contract={"cases": [{"class": "read"}]})
 def get_contact(id: str) -> dict[str, Any]:
-    """Read a contact; it takes as long as there is a file of its name with `.slow`."""
+    """Read a contact; it takes as long as there is a file of its name with `.slow`.
+
+    What is in one with `.late` is answered instead: a copy that lags behind.
+    """
     arrived(id, "get_contact")
     while Path(f"{id}.slow").exists():
         time.sleep(0.02)
     if not Path(id).exists():
         raise LookupError("no such contact")
-    return dict(json.loads(Path(id).read_text()))
+    late = Path(f"{id}.late")
+    return dict(json.loads((late if late.exists() else Path(id)).read_text()))
 
 
 @tool(

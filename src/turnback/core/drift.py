@@ -137,10 +137,10 @@ class Basis:
     may lie in one that the inverse removes. `unread` are resources whose state before the call is
     not known, of which there is no E and no G. `identity` has the cells that tell a thing from
     another one under its key. `taken` are cells, or what they lie under, that even a narrow inverse
-    writes, as it has their values from before. `unsure` are cells that the effect may have written.
-    `left_out` are cells that are none of this inverse's business. `unseen`: no look has shown what
-    the call did, so that none shows that it is back. `within` has what lay in the things that the
-    effect took away, each after that thing; it went with it.
+    writes, as it has their values from before. `unsure` are cells that the effect may have written,
+    or what they lie under. `left_out` are cells that are none of this inverse's business. `unseen`:
+    no look has shown what the call did, so that none shows that it is back. `within` has what lay
+    in the things that the effect took away, each after that thing; it went with it.
     """
 
     expected: State
@@ -163,8 +163,11 @@ class Basis:
 
     def takes(self, cell: Cell) -> bool:
         """Whether the inverse writes a cell because it has its value from before."""
-        some = (taken.path for taken in self.taken if taken.resource == cell.resource)
-        return lies_under(cell.path, some)
+        return _is_among(cell, self.taken)
+
+    def is_unsure(self, cell: Cell) -> bool:
+        """Whether the effect may have written a cell, and nobody saw."""
+        return _is_among(cell, self.unsure)
 
     def part(self, state: State) -> dict[Cell, Json]:
         """What of a state is of these resources, and not left out."""
@@ -179,6 +182,10 @@ class Basis:
         others = self.writes - own.writes
         part = replace(self, resources=own.resources, unread=own.unread, left_out=others)
         return replace(part, expected=part.part(self.expected), goal=part.part(self.goal))
+
+
+def _is_among(cell: Cell, some: Iterable[Cell]) -> bool:
+    return lies_under(cell.path, (one.path for one in some if one.resource == cell.resource))
 
 
 def differing(one: State, other: State) -> frozenset[Cell]:
@@ -369,7 +376,7 @@ def is_unseen(effect: Effect) -> bool:
         effect.state is CallState.DONE
         and effect.class_ is not EffectClass.REVERSIBLE
         and bool(effect.touches)
-        and not any(touch.wrote or touch.removed or touch.unsure for touch in effect.touches)
+        and not any(touch.wrote or touch.removed or any(touch.unsure) for touch in effect.touches)
     )
 
 
@@ -386,15 +393,17 @@ def judge(basis: Basis, seen: Seen, *, narrow: bool) -> Verdict:
     writes = basis.writes
     changed = differing(now, basis.expected)
     known = basis.resources and not basis.unread
-    if known and not basis.unseen and not differing(now, basis.goal) & (writes | basis.unsure):
+    not_back = differing(now, basis.goal)
+    is_back = not any(cell in writes or basis.is_unsure(cell) for cell in not_back)
+    if known and not basis.unseen and is_back:
         return Already()
     other = {cell for cell in changed & basis.identity if cell in now and cell in basis.expected}
     there, were = _present(now), _present(basis.expected)
     moved = {cell for cell in changed if (cell.resource in there) != (cell.resource in were)}
-    in_the_way = (changed & writes) | other | moved | (basis.marked & differing(now, basis.goal))
+    in_the_way = (changed & writes) | other | moved | (basis.marked & not_back)
     if not narrow:
         in_the_way |= changed
-    in_the_way |= {cell for cell in changed if basis.takes(cell)}
+    in_the_way |= {cell for cell in changed if basis.takes(cell) or basis.is_unsure(cell)}
     foreign = _foreign(basis, seen)
     if not in_the_way and not foreign:
         return Go(beside=changed)

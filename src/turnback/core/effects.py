@@ -136,8 +136,9 @@ class Touch:
     that tell this thing from another one under the same key; `children` is what lay in it after
     the call, and before one that took it away. `taken` are leaves, or what they lie under, whose
     values a narrow inverse takes from `before`: these it writes, changed by the call or not.
-    `unsure` are leaves that were others when somebody looked long after the call, by whose hand
-    nobody knows: they are not among `wrote`.
+    `unsure` are leaves, or what they lie under, that the call may have written: those that were
+    others when somebody looked long after it, and all of a thing of which nobody saw what it did.
+    None of them is in `wrote`.
     """
 
     resource: ResourceKey

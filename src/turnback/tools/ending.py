@@ -20,6 +20,7 @@ from turnback.core.contracts.states import Observation, Unreadable
 from turnback.core.drift import LedgerEntry, Source
 from turnback.core.effects import (
     STANDING_OF_CALL,
+    Call,
     CallState,
     Effect,
     EffectClass,
@@ -30,6 +31,9 @@ from turnback.core.effects import (
     Touch,
 )
 from turnback.core.errors import Unresolved
+
+ALL: frozenset[LeafPath] = frozenset({()})
+"""Of a thing of which nobody saw what a call did: it may have written any leaf of it."""
 
 Known = Mapping[ResourceKey, Sequence[LedgerEntry]]
 """The ledger's entries of each resource, as they were before the call."""
@@ -100,12 +104,12 @@ def succeeded(
     touches = _touches(contract, before, after, taken)
     if after.unreadable and class_ is EffectClass.REVERSIBLE:
         class_ = EffectClass.COMPENSABLE  # what it wrote cannot be known, nor checked later
-    unchanged = answers.is_unchanged(contract, effect.args, before, result) or (
-        class_ is EffectClass.REVERSIBLE
-        and not decision.tells
-        and bool(touches)
-        and all(touch.before is not None and _is_as_before(touch) for touch in touches)
-    )
+    unchanged = answers.is_unchanged(contract, effect.args, before, result)
+    reversible = class_ is EffectClass.REVERSIBLE and not decision.tells
+    if not unchanged and reversible and touches and all(map(_is_seen_as_before, touches)):
+        unchanged = _is_own(effect, inverse)
+        if not unchanged:  # it said that it was done, and a read may answer late
+            touches = tuple(replace(touch, unsure=ALL) for touch in touches)
     state = CallState.DONE_UNCHANGED if unchanged else CallState.DONE
     if late and not (class_ is EffectClass.COMPENSABLE and _has_test(contract, decision)):
         given = [*_values(dict(effect.args)), *_values(result)]
@@ -242,8 +246,16 @@ def _touches(
             identity=frozenset(contract.resources[own.kind].identity),
             children=children,
             taken=taken.get(key, taken.get(own, frozenset())),
+            unsure=ALL if leaves is not None and isinstance(now, Unreadable) else frozenset(),
         )
     return tuple(touches.values())
+
+
+def _is_own(effect: Effect, inverse: Sequence[Call] | None) -> bool:
+    """Whether what would put things back is the call itself, or nothing: they were so before."""
+    return inverse is not None and all(
+        call.tool == effect.tool and same(dict(call.args), dict(effect.args)) for call in inverse
+    )
 
 
 def _has_test(contract: Contract, decision: Decision) -> bool:
@@ -278,6 +290,10 @@ def _values(value: Json) -> Iterator[Json]:
 
 def _is_as_before(touch: Touch) -> bool:
     return not touch.wrote and not touch.removed
+
+
+def _is_seen_as_before(touch: Touch) -> bool:
+    return touch.before is not None and _is_as_before(touch) and not touch.unsure
 
 
 def _entries(effect: Effect, known: Known) -> tuple[LedgerEntry, ...]:

@@ -122,6 +122,22 @@ def test_what_a_call_may_have_written_is_claimed_while_it_differs(
     assert not residue.claims(late, CompensationState.NEEDS_REVIEW, world={})
 
 
+@pytest.mark.parametrize("narrow", [False, True])
+def test_of_a_thing_of_which_nobody_saw_what_a_call_did_any_change_is_in_the_way(
+    narrow: bool,
+) -> None:
+    hidden = drift.basis(effect({PHONE: "A"}, {PHONE: "A"}, unsure=frozenset({()})))
+    verdict = drift.judge(hidden, seen({PHONE: "B"}), narrow=narrow)
+    assert isinstance(verdict, Review)
+    assert isinstance(drift.judge(hidden, seen({PHONE: "A"}), narrow=narrow), Already)
+    [claim] = residue.claims(
+        hidden, CompensationState.NEEDS_REVIEW, world={Cell(CONTACT, PHONE): "B"}
+    )
+    assert (claim.resource, claim.path) == (CONTACT, PHONE)
+    [claim] = residue.claims(hidden, CompensationState.FAILED, world=None)
+    assert (claim.resource, claim.path) == (CONTACT, ())
+
+
 def test_a_go_names_the_strangers_leaves_that_it_spares() -> None:
     now = {PHONE: "B", MAIL: "theirs"}
     verdict = drift.judge(drift.basis(WROTE), seen(now), narrow=True)

@@ -162,7 +162,8 @@ def claims(
     if world is not None:
         if basis.unseen:
             left |= drift.differing(basis.part(world), basis.goal)
-        left &= drift.differing(world, basis.goal)
+        other = drift.differing(world, basis.goal)
+        left = frozenset(cell for cell in other if cell in left or basis.is_unsure(cell))
         theirs = (left | strayed) & drift.differing(world, basis.expected) - ours
     left |= strayed
     if basis.unseen and world is None:

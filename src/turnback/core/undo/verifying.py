@@ -93,7 +93,9 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
         ends.end(run, row, CompensationState.CANCELLED, world=state, ledger=back)
     elif reached is drift.Reached.GOAL and row.verb is Verb.COMPENSATE:
         ends.end(run, row, CompensationState.COMPENSATED, world=state, ledger=back)
-    elif reached is drift.Reached.GOAL and drift.differing(state, own.goal) & own.unsure:
+    elif reached is drift.Reached.GOAL and any(
+        own.is_unsure(cell) for cell in drift.differing(state, own.goal)
+    ):
         ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back)  # maybe by us
     elif reached is drift.Reached.GOAL and missing:
         ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back, missing=missing)
