@@ -128,9 +128,9 @@ async def test_an_upload_that_breaks_off_leaves_nothing_and_its_key_is_free(
 async def test_a_kill_in_an_upload_leaves_no_file_that_is_listed_and_a_sweep_clears_up(
     fresh_database: str, tmp_path: Path, failpoint: str
 ) -> None:
-    settings = {"attachment_timeout": 0.2, "attachment_grace": 0.4, "forget_interval": 0.2}
+    settings = {"attachment_timeout": 0.9, "attachment_grace": 1.0, "forget_interval": 0.2}
     folder = tmp_path / "attachments"
-    content = bytes(range(256)) * 20_000
+    content = bytes(range(256)) * 4_000
     async with process(tmp_path, fresh_database, failpoint=failpoint, attachment_timeout=9) as one:
         session = await one.session()
         with pytest.raises(httpx.HTTPError):
@@ -141,10 +141,10 @@ async def test_a_kill_in_an_upload_leaves_no_file_that_is_listed_and_a_sweep_cle
         listed = await get(two, f"/sessions/{session}/attachments")
         assert listed["attachments"] == []
         await eventually(lambda: not kept(folder))
-        made = (await upload(two, session, content, key="k")).json()
+        made = await attached(two, session, content, key="k")
         path = f"/sessions/{session}/attachments/{made['id']}/content"
         assert (await two.http.get(path)).content == content
-        await asyncio.sleep(1.0)  # some sweeps later
+        await asyncio.sleep(1.5)  # some sweeps later
         assert (await two.http.get(path)).content == content
 
 
