@@ -130,7 +130,7 @@ async def test_a_kill_in_an_upload_leaves_no_file_that_is_listed_and_a_sweep_cle
 ) -> None:
     settings = {"attachment_timeout": 0.9, "attachment_grace": 1.0, "forget_interval": 0.2}
     folder = tmp_path / "attachments"
-    content = bytes(range(256)) * 4_000
+    content = bytes(range(256)) * 9_000
     async with process(tmp_path, fresh_database, failpoint=failpoint, attachment_timeout=9) as one:
         session = await one.session()
         with pytest.raises(httpx.HTTPError):

@@ -99,11 +99,15 @@ def attempt(module: Any, doc: Doc, author: str, name: str, args: dict[str, Any])
     return {leaf.split("|")[1] for _, leaves in doc["written"][wrote:] for leaf in leaves}
 
 
-def beside(module: Any, doc: Doc, *calls: tuple[str, dict[str, Any]]) -> bool:
-    """Whether some calls act on different things: no look can see what comes right after it."""
-    copies = [json.loads(json.dumps(doc)) for _ in calls]
-    things = [attempt(module, copy, "x", *one) for copy, one in zip(copies, calls, strict=True)]
-    return not set.intersection(*things)
+def beside(
+    module: Any, doc: Doc, theirs: tuple[str, dict[str, Any]], ours: tuple[str, dict[str, Any]]
+) -> bool:
+    """Whether two calls act on different things, also once theirs was made: a folder may take along
+    what has just come into it. No look can see what comes right after it."""
+    alone, after = (json.loads(json.dumps(doc)) for _ in range(2))
+    first = attempt(module, after, "x", *theirs)
+    then = attempt(module, after, "x", *ours)
+    return first.isdisjoint(then | attempt(module, alone, "x", *ours))
 
 
 def due(doc: Doc, name: str, is_read: bool) -> list[Doc]:
