@@ -11,6 +11,7 @@ from typing import TypeVar
 from bench.undo import pairs, sequences
 from bench.undo.dojo import Fault, Task
 from bench.undo.pairs import Pair
+from bench.undo.possible import Possible
 from bench.undo.scene import Tier, scene
 from bench.undo.service import Service
 from bench.undo.strangers import Drift
@@ -52,12 +53,14 @@ class Gate:
 class Plan:
     """What is tried of a tier, and how much of it has to come back: wholly, and in part.
 
-    `strict` is the tier with what may be declared otherwise taken the other way, by its tool.
+    `possible` is what its tools can do; `strict` is the tier with what may be declared otherwise
+    taken the other way, by its tool.
     """
 
     tier: Tier
     drifts: Sequence[Drift]
     pairs: Sequence[Pair]
+    possible: Possible
     seeds: int
     fully: int
     some: int
@@ -76,6 +79,8 @@ class Trials:
     poor: list[Trial] = field(default_factory=list)
     pairs: list[Trial] = field(default_factory=list)
     random: list[Trial] = field(default_factory=list)
+    can_fully: list[str] = field(default_factory=list)
+    can_partly: list[str] = field(default_factory=list)
 
     @property
     def all(self) -> list[Trial]:
@@ -100,6 +105,8 @@ async def run(service: Service, plan: Plan, tasks: Mapping[str, Task]) -> Trials
     """Every trial of a tier."""
     tier, found = plan.tier, Trials()
     known = list(tasks.values())
+    found.can_fully = [task.id for task in known if plan.possible.fully(task)]
+    found.can_partly = [task.id for task in known if plan.possible.partly(task)]
     undisturbed = await at_once(plain(service, tier, task) for task in known)
     found.plain = dict(zip(tasks, undisturbed, strict=True))
     if plan.strict is not None:
@@ -188,6 +195,12 @@ def gates(found: Trials, plan: Plan) -> list[Gate]:
         count = sum(one.broken.get(rule, 0) for one in some)
         return Gate(f"{prefix}{rule}", count, len(some), "0", count == 0, ours)
 
+    def all_of(name: str, could: Sequence[str], were: Iterable[str]) -> Gate:
+        missed = set(could) ^ set(
+            were
+        )  # one that was and could not be shows that the bound is none
+        return Gate(f"{prefix}{name}", len(missed), len(could), "0", not missed, ours=True)
+
     def least(name: str, count: int, of: int, at_least: int, *, ours: bool = plan.ours) -> Gate:
         return Gate(f"{prefix}{name}", count, of, f"≥ {at_least}", count >= at_least, ours)
 
@@ -212,6 +225,16 @@ def gates(found: Trials, plan: Plan) -> list[Gate]:
             sum(one.back > 0 for one in changed),
             len(changed),
             plan.some,
+        ),
+        all_of(
+            "tasks taken back fully, against those of which nothing has to stay",
+            found.can_fully,
+            (id_ for id_, one in found.plain.items() if one.changed and one.fully),
+        ),
+        all_of(
+            "tasks with something taken back, against those of which something can be",
+            found.can_partly,
+            (id_ for id_, one in found.plain.items() if one.changed and one.back),
         ),
         broken(Rule.MISSED, [*reviews, *found.pairs]),
         broken(Rule.IMAGINED),

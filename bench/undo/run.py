@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bench import report
-from bench.undo import controls, gates, pairs, strangers
+from bench.undo import controls, gates, pairs, possible, strangers
 from bench.undo.adapters import ADAPTERS
 from bench.undo.dojo import tasks
 from bench.undo.gates import Gate, Plan
@@ -43,8 +43,8 @@ def plans() -> list[Plan]:
     slack = {**own.contracts["slack"], INVITING: telling}
     strict = Tier("own tools, invitations tell", {**own.contracts, "slack": slack})
     return [
-        Plan(own, strangers.OWN, pairs.OWN, SEEDS, 10, 28, strict=(INVITING, strict)),
-        Plan(adapted, strangers.ADAPTED, pairs.ADAPTED, SEEDS, fully=15, some=40, ours=True),
+        Plan(own, strangers.OWN, pairs.OWN, possible.OWN, SEEDS, 10, 28, strict=(INVITING, strict)),
+        Plan(adapted, strangers.ADAPTED, pairs.ADAPTED, possible.ADAPTED, SEEDS, 15, 40, ours=True),
     ]
 
 
