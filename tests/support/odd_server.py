@@ -96,6 +96,8 @@ def call(request: dict[str, Any]) -> None:
             answer(request, text("after the junk"))
         case "odd":
             answer(request, {"content": "no list"})
+        case "half a character":
+            answer(request, text("a\ud800b"))
         case "half":
             sys.stdout.write('{"jsonrpc": "2.0", "id": ')
             sys.stdout.flush()

@@ -7,6 +7,7 @@ not read, and leaves what the server has started to itself when the service is k
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import sys
@@ -19,7 +20,7 @@ import anyio
 import structlog
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
 
 from turnback.settings import McpServer
 from turnback.tools import keeper
@@ -110,6 +111,8 @@ class Program:
                 if self._junk == 1:
                     log.warning("tool server says what is no message", connection=self.name)
             self._count(JUNK)
+            if (told := _unreadable(line)) is not None:
+                await self._into.send(SessionMessage(told))
             return
         await self._into.send(SessionMessage(message))
 
@@ -122,6 +125,23 @@ class Program:
             written += len(piece)
         if written:
             log.debug("tool server wrote", connection=self.name, bytes=written)
+
+
+def _unreadable(line: bytes) -> JSONRPCError | None:
+    """What a reply comes to that holds what cannot be kept, such as half of a character.
+
+    Whoever waits for it is told now, and not when the time is over.
+    """
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict) or not message.keys() & {"result", "error"}:
+        return None
+    if not isinstance(id_ := message.get("id"), int | str):
+        return None
+    error = ErrorData(code=PARSE_ERROR, message="its reply cannot be read")
+    return JSONRPCError(jsonrpc="2.0", id=id_, error=error)
 
 
 class Input:
