@@ -152,6 +152,12 @@ def test_settling_is_said_where_there_is_a_time_for_it() -> None:
     assert residue_text(left("payment_refunded"), Language.GERMAN, str).settles is None
 
 
+def test_a_name_cannot_hide_or_turn_round_what_a_sentence_says() -> None:
+    text = residue_text(left("told", people=("a\0\u202e@x",)), Language.ENGLISH, str)
+    assert all(said.isprintable() for said in (text.what, text.saw))
+    assert "a\\x00\\u202e@x" in text.what + text.saw
+
+
 def test_a_headline_names_what_needs_you_first() -> None:
     counts = {Count.REVERT: 7, Count.NEEDS_YOU: 1, Count.COMPENSATE: 2}
     said = headline(Outcome.PARTIALLY_REVERTED, counts, Language.ENGLISH)

@@ -21,6 +21,7 @@ NAMED_AT_MOST = 5
 """People that one sentence names; of more, the rest is counted."""
 
 LONGEST_SUBJECT = 120
+LONGEST_NAME = 200
 LONGEST_DETAIL = 200
 
 
@@ -61,7 +62,7 @@ def people(names: tuple[str, ...], words: Words) -> str:
     """Those who were told, as a sentence names them."""
     if not names:
         return words.nobody_named
-    named = ", ".join(names[:NAMED_AT_MOST])
+    named = ", ".join(shown(name, limit=LONGEST_NAME) for name in names[:NAMED_AT_MOST])
     more = len(names) - NAMED_AT_MOST
     return words.and_more.format(named=named, more=more) if more > 0 else named
 
