@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agreement import check_agreement, idle, last_seq
+from agreement import at_rest, check_agreement, last_seq
 from flaky import Wire, flaky
 from processes import Process, eventually, process
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMessage
@@ -226,9 +226,8 @@ async def come_and_go(url: str, folder: Path, seed: int, *, rounds: int) -> None
         ]
         whole = await stack.enter_async_context(servers.all[0].connect(session, query="?since=0"))
         await whole.wait(lambda frame: "state" in frame)
-        await idle(whole, within=20)
-        there = (await servers.all[0].http.get(f"/sessions/{session}")).json()
-        await eventually(lambda: last_seq(whole) >= there["revision"])
+        revision = await at_rest(url, session, within=20)
+        await eventually(lambda: last_seq(whole) >= revision)
         truth = {frame["eventSeq"]: frame for frame in whole.durable}
         for one, client in zip(returning, clients, strict=True):
             assert one.visits > 0

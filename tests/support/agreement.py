@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
+import asyncpg
 from processes import Process, eventually
 from serving import Server, serving
 from whole import check_whole, told_once
 from wire import Client, Frame
+
+from turnback.store.url import asyncpg_dsn
+
+AT_REST = """select revision, exists (
+    select from run_leases where root_id = sessions.root_id and session_id = sessions.id
+) as running from sessions where id = $1"""
 
 
 def last_seq(client: Client) -> int:
@@ -21,6 +31,25 @@ def state(client: Client) -> str:
 async def idle(client: Client, *, within: float = 10.0) -> None:
     """Wait until no run is under way and the database is there: within a bound, always."""
     await eventually(lambda: state(client) == "AVAILABLE", within=within)
+
+
+async def at_rest(database_url: str, session: str, *, within: float) -> int:
+    """Wait until no run is under way, as the database has it; the session's last `eventSeq`.
+
+    A server that was frozen, or cut off, may not know yet of a run that another has begun.
+    """
+    until = time.monotonic() + within
+    connection = await asyncpg.connect(asyncpg_dsn(database_url))
+    try:
+        while True:
+            row = await connection.fetchrow(AT_REST, session)
+            assert row is not None
+            if not row["running"]:
+                return int(row["revision"])
+            assert time.monotonic() < until, f"a run is under way after {within} s"
+            await asyncio.sleep(0.02)
+    finally:
+        await connection.close()
 
 
 async def check_agreement(
