@@ -37,6 +37,7 @@ SETTINGS: dict[str, Any] = {
     "approval": "never",
     "demo": False,
     "undo_backoff": 0.002,
+    "read_lag": 0,
     "undo_backoff_max": 0.01,
     "max_tool_calls_per_step": 200,
     "poll_interval": 5.0,

@@ -37,6 +37,7 @@ Bytes = Annotated[Positive, Unit("bytes")]
 Characters = Annotated[Positive, Unit("characters")]
 Days = Annotated[int, Field(ge=1, le=100_000), Unit("days")]
 Milliseconds = Annotated[int, Field(ge=0, le=MOST), Unit("ms")]
+Delay = Annotated[float, Field(ge=0, le=MOST // 1_000), Unit("s")]
 Seconds = Annotated[float, Field(gt=0, le=MOST // 1_000), Unit("s")]
 LogLevel = Literal["debug", "info", "warning", "error"]
 CanvasTool = Literal["addOperator", "modifyOperator", "deleteOperator", "getWorkflow"]
@@ -271,6 +272,9 @@ class Settings(BaseSettings):
     """
     undo_backoff_max: Seconds = 20.0
     """The longest that it waits."""
+    read_lag: Delay = 10.0
+    """How long a tool's reads may lag behind its writes: a call that was answered and shows nothing
+    is not looked at by an undo before."""
     undo_settle_interval: Seconds = 60.0
     """How often it is looked whether what undos have left is settled."""
     max_undo_effects: Positive = 1_000

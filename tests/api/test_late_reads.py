@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,22 @@ async def test_what_a_late_read_hid_is_not_left_out_of_an_undo(
             [residue] = report["residues"]
             assert [leaf["path"] for leaf in residue["leaves"]] == [["phone"]]
             assert w.phone() == ("2" if caught_up == "ours" else "4")
+
+
+async def test_an_undo_right_after_the_call_waits_until_reads_have_caught_up(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with (
+        place(fresh_database, tmp_path, provider, read_lag=1.5) as w,
+        w.opened() as (session, client),
+    ):
+        late = tmp_path / "ann.late"
+        late.write_text('{"phone": "1"}')
+        turn = await w.turn(client, w.set_phone("2"))
+        asyncio.get_running_loop().call_later(0.2, late.unlink)
+        report = await w.undo(session, turn_ids=[turn])
+        assert states(report) == ["needs_review"]
+        assert w.phone() == "2"
 
 
 async def test_a_call_that_is_its_own_inverse_has_changed_nothing(

@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "tool_restart_delay_max": 0.1,
     "tool_end_timeout": 0.5,
     "tool_stop_grace": 0.2,
+    "read_lag": 0,
 }
 _ids = count(1)
 

@@ -24,6 +24,7 @@ from turnback.core.principal import LOCAL
 OUTSIDE: dict[str, Any] = {
     "tool_modules": ("outside_tools",),
     "tool_stop_grace": 0.2,
+    "read_lag": 0,
     "approval": "never",
     "undo_backoff": 0.05,
 }

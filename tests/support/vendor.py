@@ -221,6 +221,7 @@ class Vendor:
             "approval": "never",
             "undo_backoff": 0.05,
             "tool_stop_grace": 0.2,
+            "read_lag": 0,
             "tool_timeout": 1.0,
         }
 

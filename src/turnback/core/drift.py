@@ -367,6 +367,11 @@ def not_back_within(basis: Basis, now: State, seen: Seen = MappingProxyType({}))
     )
 
 
+def is_not_shown(effect: Effect) -> bool:
+    """Whether a call was answered, and a look after it has shown nothing of it in some thing."""
+    return effect.state is CallState.DONE and any(() in touch.unsure for touch in effect.touches)
+
+
 def is_unseen(effect: Effect) -> bool:
     """Whether a call that was made has left its things as they were, and yet did something.
 

@@ -163,8 +163,8 @@ class Effect:
     date, amount). `residue` is the template of what it leaves, `not_kept` what the inverse does
     not bring back. `hold_until`, `cancel_until` and `settles_at` are in ms since the epoch. Of a
     `purged` one nothing is left to put back. A `restored` one came out of a backup: what was done
-    `agentic` has the bounds of the agent that may offset it, as its contract has them.
-    since then is not known.
+    since then is not known. `agentic` has the bounds of the agent that may offset it, as its
+    contract has them.
     """
 
     id: str

@@ -45,6 +45,7 @@ def undo_limits(settings: Settings) -> UndoLimits:
         effect_attempts=settings.undo_effect_attempts,
         backoff_ms=round(settings.undo_backoff * 1000),
         longest_backoff_ms=round(settings.undo_backoff_max * 1000),
+        read_lag_ms=round(settings.read_lag * 1000),
     )
 
 

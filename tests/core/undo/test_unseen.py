@@ -5,14 +5,18 @@ Only a reversible call promises that its things show all that it does.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from undo_ended import ANNA
-from undo_world import Agent, Fault, World, undo
+from undo_world import FAR, HOUR, Agent, Fault, World, planned, undo
 
 from turnback.core.drift import Cell
 from turnback.core.effects import Call, CallState, Effect, EffectClass, Standing
+from turnback.core.undo.actions import Action, Finish, Wait
+from turnback.core.undo.budget import UndoLimits
 from turnback.core.undo.rows import Claim, CompensationState, Outcome, Reason
 
 S = CompensationState
@@ -126,3 +130,51 @@ def test_none_is_ever_fully_reverted(class_: EffectClass, changed: bool) -> None
     assert store.run.outcome is not Outcome.FULLY_REVERTED
     claimed = {Cell(c.resource, c.path) for c in store.residues[effect.id].claims}
     assert world.differing({effect.id}) == claimed
+
+
+def answered_unshown(agent: Agent, *, at: int) -> Effect:
+    """A reversible call that was answered, and a look after it still showed what was before."""
+    effect = agent.set(ANNA, "phone", "B")
+    (touch,) = effect.touches
+    return agent.change(effect, at=at, touches=(replace(touch, wrote={}, unsure=frozenset({()})),))
+
+
+def test_a_call_whose_look_may_have_been_late_is_not_looked_at_before_reads_have_caught_up(
+    world: World, agent: Agent
+) -> None:
+    effect = answered_unshown(agent, at=HOUR - 1_000)
+    shown = world.things[ANNA]
+    world.things[ANNA] = {("phone",): "A"}
+
+    def caught_up(action: Action) -> None:
+        if isinstance(action, Wait):
+            assert action.until == HOUR + 4_000
+            world.things[ANNA] = shown
+
+    store = undo(world, agent, before=caught_up, limits=UndoLimits(read_lag_ms=5_000))
+    assert (store.state(effect), store.run.outcome) == (S.NEEDS_REVIEW, Outcome.NOT_REVERTED)
+    assert [claim.resource for claim in store.residues[effect.id].claims] == [ANNA]
+
+
+def test_a_stop_while_reads_catch_up_leaves_the_call_unbegun(world: World, agent: Agent) -> None:
+    effect = answered_unshown(agent, at=HOUR)
+    store = planned(agent, limits=UndoLimits(read_lag_ms=5_000))
+    run = store.load()
+    assert run.next(HOUR + 1, lease_until=FAR) == Wait(HOUR + 5_000)
+    run.stop()
+    assert isinstance(run.next(HOUR + 2, lease_until=FAR), Finish)
+    assert run.compensations[effect.id].reason is Reason.STOPPED
+
+
+@pytest.mark.parametrize("at", [HOUR - 5_000, HOUR + 60_000])
+def test_nobody_waits_for_reads_that_have_had_their_time_or_by_a_clock_that_went_back(
+    world: World, agent: Agent, at: int
+) -> None:
+    effect = answered_unshown(agent, at=at)
+    world.things[ANNA] = {("phone",): "A"}
+
+    def waits(action: Action) -> None:
+        assert not isinstance(action, Wait)
+
+    store = undo(world, agent, before=waits, limits=UndoLimits(read_lag_ms=5_000))
+    assert store.state(effect) is S.REVERTED

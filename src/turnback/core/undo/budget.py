@@ -10,7 +10,8 @@ class UndoLimits:
     """The named limits of the settings, as the rules need them; times in ms.
 
     `reads_per_member` also bounds how often one is looked at again; `attempts` are sendings of one
-    compensation in one run, `effect_attempts` those of one effect over all generations.
+    compensation in one run, `effect_attempts` those of one effect over all generations. For
+    `read_lag_ms` after a call a look may still show what was before it.
     """
 
     reads_per_member: int = 16
@@ -20,6 +21,7 @@ class UndoLimits:
     effect_attempts: int = 12
     backoff_ms: int = 500
     longest_backoff_ms: int = 20_000
+    read_lag_ms: int = 0
 
     def backoff(self, attempt: int) -> int:
         """How long to wait after the `attempt`-th that came to nothing, in ms: it doubles."""

@@ -216,6 +216,12 @@ class Run(RunRows):
             row = agreed
         if in_doubt:
             return self._settle(row)
+        shown_at = effect.at + self.limits.read_lag_ms
+        if drift.is_not_shown(effect) and effect.at <= now < shown_at:
+            if not self.row.stopped:
+                return Wait(shown_at)
+            ends.end(self, row, CompensationState.NOT_STARTED, Reason.STOPPED)
+            return None
         if self._cover_counts(row):
             return self._read(row, Why.VERIFY, self.own(row).resources, now)
         if row.verb is Verb.ACKNOWLEDGE:
