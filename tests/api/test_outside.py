@@ -109,6 +109,20 @@ async def test_a_write_is_in_the_log_with_what_was_there_before_and_its_inverse(
             assert provider.requests[1]["messages"][-1]["role"] == "tool"
 
 
+async def test_arguments_that_cannot_be_held_are_named_and_not_the_tool(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with world(fresh_database, tmp_path, provider) as w:
+        provider.will([call("python__set_phone", '{"id": "\\ud83d"}', id="c1")], [text("I see")])
+        async with w.server.opened() as (session, client):
+            await client.prompt("change it")
+            await over(client)
+            [result] = results(client)
+            assert result["isError"]
+            assert "not one JSON object" in result["output"]
+            assert await w.logged(session) == []
+
+
 async def test_a_failure_that_changed_nothing_is_clean_and_one_that_did_is_dirty(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:

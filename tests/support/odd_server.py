@@ -8,6 +8,7 @@ It has one tool, `act`, which says what it was given. FILE counts what reached i
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -104,6 +105,8 @@ def call(request: dict[str, Any]) -> None:
             os._exit(0)
         case "number":
             answer(request, text("", structuredContent={"n": 2**70}))
+        case "infinity":
+            answer(request, text("", structuredContent={"n": math.inf}))
         case "changes":
             say({"method": "notifications/tools/list_changed"})
             answer(request, text("changed"))

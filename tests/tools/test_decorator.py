@@ -128,6 +128,18 @@ async def test_what_it_answers_and_what_it_raises(
     assert (await call(shell, "sleep", seconds=0)).is_error
 
 
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+async def test_what_is_no_number_is_not_answered_as_if_it_were_nothing(number: float) -> None:
+    @tool(connection="odd")
+    def measure() -> dict[str, float]:
+        return {"value": number}
+
+    [odd] = connections_of([module(measure)])
+    reply = await call(odd, "measure")
+    assert reply.is_error
+    assert reply.structured is None
+
+
 @pytest.mark.parametrize(
     ("name", "given"),
     [("set_phone", {"id": "c1"}), ("set_phone", {"id": 3, "phone": "1"}), ("none", {})],

@@ -93,6 +93,7 @@ async def test_a_server_that_dies_in_a_call_is_started_again_and_the_call_is_not
         ("half", "ended with the code 0"),
         ("half a character", "cannot be read"),
         ("number", "what JSON cannot"),
+        ("infinity", "what JSON cannot"),
         ("sleeps", "in time"),
     ],
 )

@@ -55,6 +55,11 @@ REFUSED = {
     "an unknown part": ("contract: 1\nservers: {s: {tool: {}}}", "there is no part `tool`"),
     "an alias": ("contract: 1\nservers: {a: &a {}, b: *a}", "an alias"),
     "a name twice": ("contract: 1\nservers: {a: {}, a: {}}", "has `a` twice"),
+    "a word that YAML reads as true": (
+        "contract: 1\nservers: {s: {tools: {t: {cases: [{on: 1}]}}}}",
+        "`on`, is no text: put it in quotes",
+    ),
+    "a list for a name": ("contract: 1\nservers: {? [a] : {}}", "is no text"),
     "a Python object": ("contract: !!python/object:os.system 1\nservers: {}", "is no YAML"),
     "a date": (
         "contract: 1\nservers: {s: {tools: {t: {cases: [], one_at_a_time: [2026-01-01]}}}}",

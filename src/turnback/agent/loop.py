@@ -354,7 +354,7 @@ async def _run_tool(
     """The workflow after the call, and its result. Whatever goes wrong is the model's to read."""
     if call.name in toolbox.disabled:
         return workflow, _error(call, f"The tool `{call.name}` is switched off. Do without it.")
-    if call.name not in toolbox.specs:
+    if call.name not in toolbox.offered:
         known = ", ".join(f"`{name}`" for name in toolbox.offered)
         return workflow, _error(call, f"Unknown tool `{call.name}`. The tools are {known}.")
     if call.input.keys() == {INVALID_JSON}:

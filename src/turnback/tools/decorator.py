@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from typing import Any, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic_core import to_jsonable_python
 
 from turnback.core.contracts.checks import check, refuse
 from turnback.core.contracts.fitting import misfits
@@ -181,7 +183,8 @@ def _reply(answer: Any) -> Reply:
         return Reply(False, answer)
     try:
         text = orjson.dumps(answer, default=_plain)
-    except TypeError as error:
+        json.dumps(to_jsonable_python(answer), allow_nan=False)  # orjson writes null for NaN
+    except (TypeError, ValueError) as error:
         return Reply(True, f"The tool answered what is no JSON: {error}")
     value = orjson.loads(text)
     return Reply(False, text.decode(), value if isinstance(value, dict | list) else None)

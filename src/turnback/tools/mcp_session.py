@@ -7,6 +7,7 @@ load.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -170,7 +171,8 @@ class Session:
         structured: Json = result.structured_content
         try:
             orjson.dumps(structured)
-        except orjson.JSONEncodeError:
+            json.dumps(structured, allow_nan=False)  # orjson writes null for what is no number
+        except (orjson.JSONEncodeError, ValueError):
             raise self._lost("its reply holds what JSON cannot", "bad_reply") from None
         return Reply(result.is_error, "\n".join(map(_text, result.content)), structured)
 

@@ -31,6 +31,7 @@ from turnback.core.contracts.model import (
 )
 from turnback.core.contracts.together import read_by, server_contradictions
 from turnback.core.errors import ContractRefused
+from turnback.core.values import shown
 from turnback.settings import McpServer
 
 MAX_FILES = 200
@@ -217,6 +218,10 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
         names = [self.construct_object(name, deep=True) for name, _ in node.value]
         for place, name in enumerate(names):
+            if not isinstance(name, str):
+                written = node.value[place][0].value
+                said = shown(written if isinstance(written, str) else str(name))
+                raise yaml.YAMLError(f"a name in it, `{said}`, is no text: put it in quotes")
             if name in names[:place]:
                 raise yaml.YAMLError(f"it has `{name}` twice: leave one out")
         return super().construct_mapping(node, deep=deep)

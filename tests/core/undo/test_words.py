@@ -156,6 +156,8 @@ def test_a_name_cannot_hide_or_turn_round_what_a_sentence_says() -> None:
     text = residue_text(left("told", people=("a\0\u202e@x",)), Language.ENGLISH, str)
     assert all(said.isprintable() for said in (text.what, text.saw))
     assert "a\\x00\\u202e@x" in text.what + text.saw
+    assert text.draft is not None
+    assert text.draft.to == ("a\\x00\\u202e@x",)
 
 
 def test_a_headline_names_what_needs_you_first() -> None:

@@ -15,6 +15,7 @@ from turnback.core.effects import CallState, Effect
 from turnback.core.principal import Right
 from turnback.core.undo import account
 from turnback.core.undo.plan import OPEN_STANDINGS, verb_of
+from turnback.core.undo.words import named
 from turnback.tools.registry import Tool
 
 PAGE = 100
@@ -132,7 +133,7 @@ def effect_body(effect: Effect, *, now: int, names: bool) -> dict[str, Any]:
         "verb": verb_of(effect, now=now) if effect.standing in OPEN_STANDINGS else None,
         "what": account.what(effect) if names else "",
         "tells": effect.tells,
-        "people": effect.people if names else (),
+        "people": named(effect.people) if names else (),
         "at": effect.at,
         "hold_until": effect.hold_until if effect.state is CallState.HELD else None,
         "settles_at": effect.settles_at,

@@ -18,7 +18,7 @@ from turnback.core.effects import Effect
 from turnback.core.undo import account
 from turnback.core.undo.graph import Edge
 from turnback.core.undo.plan import Inherited, Member, Plan
-from turnback.core.undo.words import Language, When
+from turnback.core.undo.words import Language, When, named
 
 
 class LeavesBody(BaseModel):
@@ -141,7 +141,7 @@ def _member(member: Member, effect: Effect, language: Language, when: When) -> d
         "group": member.group,
         "standing": member.standing,
         "class": member.class_,
-        "people": member.people,
+        "people": named(member.people),
         "leaves": None
         if left is None
         else {

@@ -9,7 +9,7 @@ from turnback.core.undo.account import what
 from turnback.core.undo.outcome import counts
 from turnback.core.undo.report import Report, ReportItem, ReportResidue
 from turnback.core.undo.rows import CompensationRow, ResidueRow, RunRow
-from turnback.core.undo.words import Language, When, headline, residue_text, state_text
+from turnback.core.undo.words import Language, When, headline, named, residue_text, state_text
 
 
 def report_of(
@@ -57,7 +57,7 @@ def _item(row: CompensationRow, effect: Effect, language: Language, *, hidden: b
         reason=row.reason,
         said=state_text(row.state, row.reason, language),
         standing=effect.standing,
-        people=effect.people,
+        people=named(effect.people),
         values=() if hidden else row.values,
     )
 
@@ -70,7 +70,7 @@ def residue_of(id_: str, residue: ResidueRow, *, language: Language, when: When)
         effect_id=residue.effect_id,
         verb=residue.verb,
         what=text.what,
-        who=residue.people,
+        who=named(residue.people),
         saw=text.saw,
         since=residue.since,
         settles_at=residue.settles_at,

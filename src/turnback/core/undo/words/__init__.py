@@ -58,13 +58,18 @@ def language_of(accepted: Iterable[str]) -> Language:
     return Language.ENGLISH
 
 
+def named(names: Iterable[str]) -> tuple[str, ...]:
+    """People's names as a tool gave them, fit to be read: bounded, nothing unprintable in them."""
+    return tuple(shown(name, limit=LONGEST_NAME) for name in names)
+
+
 def people(names: tuple[str, ...], words: Words) -> str:
     """Those who were told, as a sentence names them."""
     if not names:
         return words.nobody_named
-    named = ", ".join(shown(name, limit=LONGEST_NAME) for name in names[:NAMED_AT_MOST])
+    some = ", ".join(named(names[:NAMED_AT_MOST]))
     more = len(names) - NAMED_AT_MOST
-    return words.and_more.format(named=named, more=more) if more > 0 else named
+    return words.and_more.format(named=some, more=more) if more > 0 else some
 
 
 def residue_text(
@@ -88,7 +93,7 @@ def residue_text(
     draft = None
     if residue.fix is Fix.PEOPLE and residue.people:
         draft = Draft(
-            to=residue.people,
+            to=named(residue.people),
             subject=words.draft_subject.format(**facts),
             date=residue.since,
             body=words.draft_body.format(**facts),
