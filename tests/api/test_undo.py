@@ -374,17 +374,23 @@ async def test_the_demos_twelve_calls_on_a_tool_server_are_taken_back_as_far_as_
 async def test_what_a_person_changed_is_overwritten_only_if_it_still_is_what_was_shown(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
-    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
+    quick = {"undo_settle_interval": 0.05}
+    async with (
+        place(fresh_database, tmp_path, provider, **quick) as w,
+        w.opened() as (session, client),
+    ):
         turn = await w.turn(client, w.set_phone("2"))
         w.person_sets("9")
         found = await w.undo(session, turn_ids=[turn])
         assert states(found) == ["needs_review"]
+        earlier = [found]
         url = f"/sessions/{session}/residues"
         [residue] = found["residues"]
         w.person_sets("10")
         answer = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
         found = await w.report(session, answer.json()["undo_id"])
         assert (states(found), w.phone()) == (["needs_review"], "10")
+        earlier.append(found)
         [residue] = found["residues"]
         answer = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
         assert answer.status_code == 202, answer.text
@@ -393,6 +399,14 @@ async def test_what_a_person_changed_is_overwritten_only_if_it_still_is_what_was
         assert await w.standings(session) == ["reverted"]
         again = await w.server.http.post(f"{url}/{residue['residue_id']}/overwrite")
         assert again.json()["code"] == "not_overwritable"
+
+        async def nothing_is_left() -> bool:
+            left = (await w.server.http.get(url)).json()["residues"]
+            return [one["status"] for one in left] == ["settled", "settled"]
+
+        await eventually(nothing_is_left)
+        told = {frame["undoId"] for frame in undo_frames(client, "settled")}
+        assert told == {one["undo_id"] for one in earlier}
 
 
 @pytest.mark.undo(34)

@@ -1,4 +1,4 @@
-"""Residues whose time has come: looked at again, and settled where their contract's test agrees."""
+"""Residues whose time has come: looked at again, and settled where nothing is left of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import structlog
 from turnback.core.contracts import conditions, states
 from turnback.core.contracts.pointers import Document
 from turnback.core.contracts.states import Observation
-from turnback.core.effects import Effect
+from turnback.core.effects import Effect, Standing
 from turnback.core.errors import TurnbackError
 from turnback.sessions.outside import OutsideTools
 from turnback.store.dao import Dao
@@ -34,6 +34,9 @@ async def settle_due(dao: Dao, outside: OutsideTools) -> None:
 
 
 async def _is_settled(outside: OutsideTools, effect: Effect) -> bool:
+    """Whether its contract's test agrees, or a later undo has put all of it back."""
+    if effect.standing is Standing.REVERTED:
+        return True
     _, contract = await outside.of(effect)
     case = None if effect.case is None else contract.cases[effect.case : effect.case + 1]
     settles = case[0].settles if case else None

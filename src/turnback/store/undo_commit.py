@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from turnback.core.drift import LedgerEntry
-from turnback.core.undo.rows import CompensationCallRow, RunStatus
+from turnback.core.undo.rows import CompensationCallRow, CompensationState, RunStatus
 from turnback.store import ledger, undo_rows
 from turnback.store.effect_rows import dumped, key_text, time_of
 from turnback.store.rows import UndoWrite
@@ -73,6 +73,15 @@ def add(s: Statement, write: UndoWrite, sealer: Sealer) -> None:
             "stands",
             f"update effects e set standing = w.standing from s, unnest({ids}, {now}) "
             f"w(id, standing) where e.root_id = {s.root} and e.id = w.id",
+        )
+    back = [
+        row.effect_id for row in changes.compensations if row.state is CompensationState.REVERTED
+    ]
+    if back and write.run.generation > 1:
+        s.add(
+            "due",
+            f"update residues set settles_at = {s.now} from s where residues.root_id = {s.root} "
+            f"and residues.effect_id = any({s.arg(back, 'uuid[]')}) and residues.status = 'open'",
         )
     if write.lets_go:
         holder, fences = s.arg(write.run.id, "uuid"), s.arg(list(write.lets_go), "bigint[]")
