@@ -599,7 +599,7 @@ class Runner:
             case Read(effect_id, why, resources):
                 self.before(action)
                 seen = {key: self.world.read(key) for key in resources}
-                return Observed(effect_id, why, seen, self.passes)
+                return Observed(effect_id, why, seen, self._passes(seen))
             case Send(effect_id, n, key, call):
                 answer, detail = self.world.call(call, key, self._fault(effect_id, n))
                 return Answered(effect_id, n, answer, detail, self.confirms)
@@ -614,6 +614,13 @@ class Runner:
                 return HeldTaken(effect)
             case StandDown() | Wait() | Finish():
                 raise AssertionError(action)
+
+    def _passes(self, seen: Mapping[ResourceKey, Observation | Unreadable]) -> bool | None:
+        """What a contract's `verify` says; of a charge that is given back, that it is."""
+        for key, sight in seen.items():
+            if key.kind == "charge" and self.passes is None and isinstance(sight, Observation):
+                return sight.leaves.get(("status",)) == "refunded"
+        return self.passes
 
     def _log(self, effect: Effect) -> None:
         """What is found out of a doubt is in the log at once, whatever becomes of the process."""

@@ -11,7 +11,7 @@ import json
 import re
 import socket
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -193,6 +193,7 @@ class Vendor:
     """The world, and what it was asked. `arrived` has each call of a tool with its key.
 
     `acted` counts the acts, by tool and arguments: a call under a key that was seen is none.
+    `watch` is told of each act, and of each look, just before.
     """
 
     world: World
@@ -201,6 +202,7 @@ class Vendor:
     acted: Counter[str] = field(default_factory=Counter)
     says: dict[str, str] = field(default_factory=dict)
     contracts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    watch: Callable[[str, acts.Args], None] = lambda tool, args: None
     _before: dict[str, asyncio.Event] = field(default_factory=dict)
     _after: dict[str, asyncio.Event] = field(default_factory=dict)
     _tools: dict[str, DemoTool] = field(default_factory=dict)
@@ -269,6 +271,7 @@ class Vendor:
 
     def _counted(self, tool: DemoTool) -> Callable[[World, acts.Args], Fields]:
         def act(world: World, args: acts.Args) -> Fields:
+            self.watch(tool.name, args)
             answer = tool.act(world, args)
             if not tool.name.startswith(("get_", "list_", "find_")):
                 self.acted[f"{tool.name} {json.dumps(args, sort_keys=True)}"] += 1
@@ -394,12 +397,17 @@ def told_story(calls: Iterable[tuple[str, Mapping[str, Any]]] = STORY) -> list[d
 
 
 def check_report(
-    report: Mapping[str, Any], before: Mapping[Leaf, Any], vendor: Vendor
+    report: Mapping[str, Any],
+    before: Mapping[Leaf, Any],
+    vendor: Vendor,
+    *,
+    strangers: Collection[Leaf] = (),
 ) -> frozenset[Leaf]:
     """Assert that a report says of the world what a diff of it says; the leaves that differ.
 
     Every leaf that differs is claimed by a residue. One that is claimed and does not differ is of
-    an effect that nobody knows about.
+    an effect that nobody knows about, or one of the leaves that `strangers` have written: there
+    `before` has what they wrote last.
     """
     now = vendor.leaves()
     differ = frozenset(
@@ -420,7 +428,7 @@ def check_report(
     assert not unclaimed, f"differ, and nothing says so: {sorted(unclaimed)}"
     sure = {id_: leaves for id_, leaves in claims.items() if id_ not in doubtful}
     for leaves in sure.values():
-        wrong = {leaf for leaf in leaves if leaf[1] and leaf not in differ}
+        wrong = {leaf for leaf in leaves if leaf[1] and leaf not in differ}.difference(strangers)
         assert not wrong, f"said to differ, and do not: {sorted(wrong)}"
     if differ or report["residues"]:
         assert report["outcome"] != "fully_reverted"
@@ -437,6 +445,7 @@ _MAKERS = {
     "email": "send_email schedule_email",
     "charge": "charge_card",
     "transfer": "send_transfer",
+    "text": "send_text",
     "message": "post_message",
     "order": "order",
 }

@@ -6,7 +6,7 @@ import pytest
 from undo_ended import ANNA, BERT, CARL, FILE, FOLDER, S, assert_clean, ended, sent, value
 from undo_world import HOUR, Agent, Fault, World, planned, thing, undo
 
-from turnback.core.effects import Call
+from turnback.core.effects import Call, CallState, Standing
 from turnback.core.undo.actions import Read
 from turnback.core.undo.rows import Claim, Outcome, Policy, Reason
 
@@ -56,6 +56,29 @@ def test_what_a_failed_inverse_depends_on_is_blocked_and_stays(world: World, age
     assert value(world, CARL, "phone") == "D"
     assert sent(world).count("set") == 2  # one attempt, and the one of the other
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
+
+
+def test_a_doubt_that_is_blocked_is_not_said_to_have_taken_effect(
+    world: World, agent: Agent
+) -> None:
+    made = agent.create(CARL, {"phone": "C"})
+    used = agent.set(CARL, "phone", "D")
+    agent.change(made, state=CallState.IN_DOUBT, standing=Standing.IN_DOUBT)
+    store = undo(world, agent, faults={(used.id, 1): Fault.REFUSED}, policy=Policy.INDEPENDENT)
+    assert ended(store, made, used) == [S.BLOCKED, S.FAILED]
+    assert store.residues[made.id].template == "forward_in_doubt"
+    assert Claim(CARL, ()) in store.residues[made.id].claims
+
+
+def test_a_doubt_about_an_inverse_that_is_left_at_that_is_said_again(
+    world: World, agent: Agent
+) -> None:
+    first = agent.set(ANNA, "phone", "B")
+    second = agent.set(BERT, "phone", "B")
+    agent.change(first, standing=Standing.IN_DOUBT)
+    store = undo(world, agent, faults={(second.id, 1): Fault.REFUSED}, policy=Policy.STOP)
+    assert ended(store, first, second) == [S.NOT_STARTED, S.FAILED]
+    assert store.residues[first.id].template == "in_doubt"
 
 
 @pytest.mark.undo(3)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from turnback.core import drift
-from turnback.core.effects import Effect, EffectClass, ResourceKey, Verb
+from turnback.core.effects import CallState, Effect, EffectClass, ResourceKey, Standing, Verb
 from turnback.core.undo.rows import (
     Claim,
     CompensationRow,
@@ -90,6 +90,9 @@ def of(effect: Effect, row: CompensationRow) -> ResidueRow | None:
 def _template(effect: Effect, row: CompensationRow) -> str:
     if row.reason in TEMPLATE_OF_REASON:
         return TEMPLATE_OF_REASON[row.reason]
+    if row.state in _NOT_BEGUN and effect.standing is Standing.IN_DOUBT:
+        forward = effect.state in (CallState.INTENT, CallState.IN_DOUBT)
+        return "forward_in_doubt" if forward else "in_doubt"
     own = effect.residue if row.state in _SAID_BY_CONTRACTS else None
     if own is not None and not _offset_only(effect, row):
         return own
@@ -108,6 +111,9 @@ def _offset_only(effect: Effect, row: CompensationRow) -> bool:
         and effect.residue in _OF_OFFSETS
     )
 
+
+_NOT_BEGUN = (CompensationState.BLOCKED, CompensationState.NOT_STARTED)
+"""The ends of which the words say that an effect took place and stays: of a doubt, too much."""
 
 _SAID_BY_CONTRACTS = (CompensationState.COMPENSATED, CompensationState.NEEDS_YOU)
 _OF_OFFSETS = ("notice_sent", "payment_refunded")
