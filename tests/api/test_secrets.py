@@ -219,3 +219,19 @@ async def test_a_call_whose_secret_cannot_be_kept_is_not_held_back(
         assert holding(await dumped(fresh_database), *MARKS) == []
         [effect] = (await w.server.http.get(f"/sessions/{session}/effects")).json()["effects"]
         assert (effect["class"], effect["state"]) == ("irreversible", "done")
+
+
+async def test_what_a_call_touched_whose_secret_cannot_be_kept_is_claimed(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    never = SETTINGS | {"approval": "never", "secret_key": None}
+    async with place(fresh_database, tmp_path, provider, **never) as w:
+        vault = Vault(w)
+        async with w.opened() as (session, client):
+            turn = await w.turn(client, vault.call("s1"))
+        assert vault.password == GIVEN
+        report = await vault.undo(f"/sessions/{session}", turn_ids=[turn])
+        [residue] = report["residues"]
+        [leaf] = residue["leaves"]
+        assert (leaf["kind"], leaf["key"], leaf["path"]) == ("account", [str(vault.account)], [])
+        assert holding(await dumped(fresh_database), *MARKS) == []

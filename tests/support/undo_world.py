@@ -554,6 +554,7 @@ class Runner:
     )
     confirms: bool | None = None
     passes: bool | None = None
+    made: tuple[ResourceKey, ...] = ()
     crash_at: frozenset[int] = frozenset()
     eager: bool = False
     now: int = HOUR
@@ -602,7 +603,8 @@ class Runner:
                 return Observed(effect_id, why, seen, self._passes(seen))
             case Send(effect_id, n, key, call):
                 answer, detail = self.world.call(call, key, self._fault(effect_id, n))
-                return Answered(effect_id, n, answer, detail, self.confirms)
+                made = self.made if answer is Answer.OK else ()
+                return Answered(effect_id, n, answer, detail, self.confirms, made)
             case Settle(effect_id):
                 self.before(action)
                 effect = self.settled(self.store.effects()[effect_id])

@@ -69,6 +69,18 @@ async def test_an_older_turn_that_would_set_the_list_back_waits_for_the_newer_on
     assert not g.differing()
 
 
+@of("tracker")
+async def test_what_an_undo_brings_back_under_a_new_id_is_claimed_beside_what_is_gone(
+    g: Ground,
+) -> None:
+    await g.turn(("drop_ticket", {"id": "T-3"}))
+    found = await g.undo()
+    assert found is not None
+    assert (states(found), found["outcome"]) == (["compensated"], "partially_reverted")
+    assert not unclaimed(g.differing(), claimed(found))
+    assert {"ticket|T-11", "ticket|T-3|title"} <= claimed(found)
+
+
 @of("flags")
 async def test_a_person_who_is_quicker_than_our_call_is_not_written_over(g: Ground) -> None:
     """Between the look and the call: the vendor holds the call to the etag of the look."""

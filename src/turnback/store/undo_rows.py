@@ -211,11 +211,13 @@ def _resource_of(row: Iterable[Any]) -> ResourceKey:
 
 
 def _claims_to_row(claims: Iterable[Claim]) -> list[Any]:
-    return [[_resource_to_row(claim.resource), claim.path, claim.theirs] for claim in claims]
+    return [
+        [_resource_to_row(claim.resource), claim.path, claim.theirs, claim.made] for claim in claims
+    ]
 
 
 def _claims_of(rows: Iterable[Any]) -> tuple[Claim, ...]:
-    return tuple(Claim(_resource_of(resource), tuple(p), theirs) for resource, p, theirs in rows)
+    return tuple(Claim(_resource_of(resource), tuple(path), *how) for resource, path, *how in rows)
 
 
 def _values_to_row(values: Iterable[LeafValues]) -> list[dict[str, Any]]:

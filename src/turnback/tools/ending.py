@@ -185,8 +185,12 @@ def not_applied(effect: Effect) -> Effect:
 
 
 def without_states(effect: Effect) -> Effect:
-    """The effect without anything of its states: there is no key to keep them under."""
-    return replace(_irreversible(effect), touches=(), inverse=None, cancel=None, result=None)
+    """The effect without anything of its states: there is no key to keep them under.
+
+    What it touched is named all the same: it may be others in any leaf.
+    """
+    touches = tuple(Touch(touch.resource, None, {}) for touch in effect.touches)
+    return replace(_irreversible(effect), touches=touches, inverse=None, cancel=None, result=None)
 
 
 def _irreversible(effect: Effect) -> Effect:

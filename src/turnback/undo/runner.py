@@ -57,7 +57,7 @@ from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, SCOPE
 from turnback.tools.settle import Place, Settling, now_ms, settle
 from turnback.undo.gatekeeping import Gatekeeper
 from turnback.undo.reach import NOT_CONNECTED, Reach
-from turnback.undo.sending import send
+from turnback.undo.sending import Sent, send
 
 log = structlog.get_logger()
 
@@ -435,7 +435,8 @@ class _Carrying:
             hit("undo.applied")
             self.results[effect.id] = sent.result
             detail = "" if secrets.has_secrets(contract) else sent.detail
-            answered = Answered(effect.id, action.n, sent.answer, detail, sent.confirmed)
+            made = self._made(effect, call, sent)
+            answered = Answered(effect.id, action.n, sent.answer, detail, sent.confirmed, made)
         self.run.feed(answered, now_ms())
         self.untold = True
         half_way = action.n < len(self.run.calls_of(self.run.compensations[effect.id]))
@@ -446,6 +447,16 @@ class _Carrying:
         hit("undo.marked")
         if half_way:
             hit("undo.between")
+
+    def _made(self, effect: Effect, call: Call, sent: Sent) -> tuple[ResourceKey, ...]:
+        """What a call has brought into being, by its tool's own contract."""
+        if sent.answer is not Answer.OK:
+            return ()
+        contract = self.by.reach.contract(effect.connection, call.tool)
+        try:
+            return choose.made(contract, effect.connection, call.args, sent.result)
+        except Unresolved:
+            return ()
 
     async def _guarded(self, effect: Effect, action: Send) -> Call:
         """The call with what the last read says it is to be made only upon."""

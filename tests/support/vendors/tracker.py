@@ -212,6 +212,20 @@ def restore_ticket(w: World, id: str) -> Any:
     return {"ok": True}
 
 
+def drop_ticket(w: World, id: str) -> Any:
+    trash_ticket(w, id)
+    return {"ok": True}
+
+
+def recover_ticket(w: World, id: str) -> Any:
+    """What was dropped, under a new id."""
+    if id not in w["trash"]:
+        raise ToolError("404: not in the trash")
+    new = _new(w, "T-")
+    w["tickets"][new] = {**w["trash"].pop(id), "id": new}
+    return {"id": new}
+
+
 def purge_and_remake(w: World, id: str, title: str) -> Any:
     """Gone for good, and another one under its key."""
     _at(w, id)
@@ -226,7 +240,8 @@ TOOLS = {
     for f in (
         get_ticket, list_links, create_ticket, edit_ticket, bulk_edit, move_ticket, add_watcher,
         remove_watcher, add_task, remove_task, toggle_task, set_task, comment, delete_comment,
-        link, unlink, trash_ticket, restore_ticket,
+        link, unlink, trash_ticket, restore_ticket, drop_ticket,
+        recover_ticket,
     )
 }  # fmt: skip
 STRANGE = {"purge_and_remake": purge_and_remake}

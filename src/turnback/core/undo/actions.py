@@ -155,13 +155,17 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a call. `confirmed` is, of a cancel, the vendor's word that it was in time."""
+    """What came of a call. `confirmed` is, of a cancel, the vendor's word that it was in time.
+
+    `made` are the things that it has brought into being, as the called tool's own contract says.
+    """
 
     effect_id: str
     n: int
     answer: Answer
     detail: str = ""
     confirmed: bool | None = None
+    made: tuple[ResourceKey, ...] = ()
 
 
 Event = Settled | HeldTaken | BrokenOff | Reserved | Delegated | Observed | Answered

@@ -109,6 +109,10 @@ def on_checked(run: RunRows, row: CompensationRow, event: Observed) -> None:
             ledger=theirs,
         )
         return
+    if row.verb is Verb.REVERT and inverses.has_made(row) and not half_way:
+        # Made again, it would make another one.
+        ends.end(run, row, CompensationState.PARTLY, world=state)
+        return
     # Of a thing that is gone until the next call, what lay beside is what our writes left.
     there = own.expected if half_way and not part else part
     run.write(

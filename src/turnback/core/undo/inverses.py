@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from turnback.core.effects import Call
-from turnback.core.undo.rows import CallPhase, CompensationCallRow, CompensationRow, Reason
+from collections.abc import Iterable
+
+from turnback.core.effects import Call, ResourceKey
+from turnback.core.undo.rows import CallPhase, Claim, CompensationCallRow, CompensationRow, Reason
 from turnback.core.undo.run_rows import RunRows
 
 
@@ -40,6 +42,22 @@ def begun(run: RunRows, row: CompensationRow) -> bool:
         call.phase in (CallPhase.APPLIED, CallPhase.UNKNOWN, CallPhase.DEFERRED)
         for call in run.sent(row)
     )
+
+
+def with_made(run: RunRows, row: CompensationRow, made: Iterable[ResourceKey]) -> tuple[Claim, ...]:
+    """The claims of a compensation with what its call has made, which nothing will take away.
+
+    A thing that the effect touched, or what it covers, is not new by being there again.
+    """
+    effects = (run.effects[row.effect_id], *run.covered(row))
+    touched = {touch.resource for effect in effects for touch in effect.touches}
+    new = (Claim(thing, (), made=True) for thing in made if thing not in touched)
+    return tuple(dict.fromkeys((*row.claims, *new)))
+
+
+def has_made(row: CompensationRow) -> bool:
+    """Whether an inverse of it, in this run or an earlier one, has made something new."""
+    return any(claim.made for claim in row.claims)
 
 
 def _round_of(run: RunRows, effect_id: str, n: int, now: int) -> tuple[int, int]:

@@ -155,13 +155,16 @@ def claims(
     written, may differ. A resource that was never read is claimed as a whole. `strayed` are leaves
     beside them that are no longer as our writes left them, after an inverse of ours, or may not be;
     `ours` are leaves that a later call of ours left as they are; `earlier` are the claims of an
-    earlier run, of which those hold that are not known to be as before. `unknown` are the resources
+    earlier run, of which those hold that are not known to be as before, and what an inverse has
+    made, in this run too. `unknown` are the resources
     of a call that may have changed anything of them: each is claimed as a whole.
     """
     if state is CompensationState.REVERTED:
         return ()
+    earlier = tuple(earlier)
+    made = tuple(claim for claim in earlier if claim.made)
     if state is CompensationState.CANCELLED and world is None:
-        return ()
+        return made
     before = frozenset(drift.Cell(claim.resource, claim.path) for claim in earlier if claim.path)
     left = basis.writes | basis.unsure | before
     theirs: frozenset[drift.Cell] = frozenset()
@@ -176,6 +179,7 @@ def claims(
         unknown = (*unknown, *basis.resources)
     whole = () if state is CompensationState.CANCELLED else (*basis.unread, *unknown)
     return (
+        *made,
         *(Claim(resource, ()) for resource in dict.fromkeys(whole)),
         *(Claim(cell.resource, cell.path, cell in theirs) for cell in drift.in_order(left)),
     )

@@ -149,12 +149,14 @@ class Fix(StrEnum):
 class Claim:
     """A leaf that a residue accounts for; `()` as the path is the whole resource, never read.
 
-    `theirs` is a leaf whose value is not ours either.
+    `theirs` is a leaf whose value is not ours either; `made` is a thing that an inverse has brought
+    into being beside those that were touched.
     """
 
     resource: ResourceKey
     path: LeafPath
     theirs: bool = False
+    made: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -321,7 +321,10 @@ class Run(RunRows):
         match event.answer:
             case Answer.OK:
                 self.write_call(call, phase=CallPhase.APPLIED, detail=detail)
-                row = self.write(row, state=CompensationState.SENT, confirmed=event.confirmed)
+                claims = inverses.with_made(self, row, event.made)
+                row = self.write(
+                    row, state=CompensationState.SENT, confirmed=event.confirmed, claims=claims
+                )
                 if inverses.next_call(self, row) is None:
                     self.write(row, state=CompensationState.VERIFYING)
             case Answer.REFUSED:

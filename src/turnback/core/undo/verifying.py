@@ -73,7 +73,8 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
     reached = drift.verify(own, state, seen=row.seen, rest=row.rest)
     back = drift.put_back(own, state, effect)
     missing = drift.not_back_within(own, state, event.seen)
-    if reached is drift.Reached.NOTHING and not _half_way(run, row, own, state):
+    made = inverses.has_made(row)
+    if reached is drift.Reached.NOTHING and not made and not _half_way(run, row, own, state):
         for call in run.sent(row):
             run.write_call(call, phase=CallPhase.NOT_APPLIED)
         _nothing(run, row, state, refused=refused)
@@ -97,7 +98,7 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
         own.is_unsure(cell) for cell in drift.differing(state, own.goal)
     ):
         ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back)  # maybe by us
-    elif reached is drift.Reached.GOAL and missing:
+    elif reached is drift.Reached.GOAL and (missing or made):
         ends.end(run, row, CompensationState.PARTLY, world=state, ledger=back, missing=missing)
     elif reached is drift.Reached.GOAL and not own.unread:
         ends.end(run, row, CompensationState.REVERTED, world=state, ledger=back)
@@ -106,7 +107,7 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
             run, row, CompensationState.COMPENSATED, Reason.UNCHECKED, world=state, ledger=back
         )
     else:
-        if reached is drift.Reached.NOTHING:
+        if reached is drift.Reached.NOTHING and not made:
             run.write_call(run.sent(row)[-1], phase=CallPhase.NOT_APPLIED)
         row = run.write(row, seen=drift.digest(own.part(state)))
         ends.end(
@@ -160,6 +161,8 @@ def _without_reading(
         ends_as(CompensationState.FAILED, Reason.REFUSED)
     elif refused:
         ends_as(CompensationState.PARTLY, Reason.REFUSED)
+    elif passes is False and inverses.has_made(row):
+        ends_as(CompensationState.PARTLY)
     elif passes is False:
         ends_as(CompensationState.NOOP_INVERSE, Reason.NOTHING_CHANGED)
     else:
