@@ -62,11 +62,11 @@ def list_pages(w: World) -> Any:
     return "\n".join(sorted(w["pages"]))
 
 
-def _write(w: World, title: str, text: str, redirect: str | None = None) -> str:
+def _write(w: World, title: str, text: str) -> str:
     w["n"] += 1
     w["pages"][title] = {"text": text, "revision": w["n"]}
-    if redirect is not None:
-        w["pages"][title]["redirect"] = redirect
+    if text.startswith("#REDIRECT "):
+        w["pages"][title]["redirect"] = text.removeprefix("#REDIRECT ")
     w["revisions"].setdefault(title, {})[str(w["n"])] = text
     return f"Saved {title} as revision {w['n']}."
 
@@ -121,7 +121,7 @@ def move_page(w: World, to: str, **more: str) -> Any:
         return closed
     w["pages"][to] = w["pages"].pop(title)
     w["revisions"][to] = {**w["revisions"].get(to, {}), **w["revisions"].pop(title, {})}
-    _write(w, title, f"#REDIRECT {to}", to)
+    _write(w, title, f"#REDIRECT {to}")
     return f"Moved to {to}."
 
 
