@@ -12,15 +12,17 @@ from undoing import Place, place, undo_frames
 from wire import Client
 
 
-async def doubtful(w: Place, client: Client, made: dict[str, Any], tool: str) -> str:
+async def doubtful(
+    w: Place, client: Client, made: dict[str, Any], tool: str, how: str = "hang"
+) -> str:
     """A turn whose one call was sent and stopped before it had answered; its id."""
-    (w.folder / "hang").touch()
+    (w.folder / how).touch()
     w.provider.will([text("I shall"), made], [text("never said")])
     await client.send("Prompt", content="do it")
     await eventually(lambda: w.calls(tool))
     await client.send("Stop")
     await eventually(lambda: client.durable[-1].get("state") == "AVAILABLE")
-    (w.folder / "hang").unlink()
+    (w.folder / how).unlink()
     return str(client.path[0]["messageId"])
 
 
@@ -72,3 +74,17 @@ async def test_no_call_is_made_again_for_a_plan_even_where_its_key_is_honoured(
         report = await w.undo(session, turn_ids=[turn])
         assert (w.calls("pay"), [i["state"] for i in report["items"]]) == (1, ["in_doubt"])
         assert len((tmp_path / "paid").read_text().split()) == 1
+
+
+async def test_a_doubt_is_not_settled_by_its_key_over_what_a_person_has_written_since(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
+        args = {"id": w.contact("ann"), "phone": "2"}
+        again = call("python__set_phone_once", args, id="s1")
+        await doubtful(w, client, again, "set_phone_once", "stuck")
+        w.person_sets("theirs")
+        turn = await w.turn(client, again)
+        assert (w.calls("set_phone_once"), w.phone()) == (2, "2")
+        await w.undo(session, turn_ids=[turn])
+        assert w.phone() == "theirs"

@@ -39,6 +39,8 @@ async def behaves(path: str, act: Callable[[], object]) -> None:
     folder = Path(path).parent
     if (folder / "fail").exists():
         raise RuntimeError("the vendor says no")
+    while (folder / "stuck").exists():  # noqa: ASYNC110 - a file has no event
+        await asyncio.sleep(0.02)
     act()
     if (folder / "fail_after").exists():
         raise RuntimeError("the vendor broke off")
@@ -82,6 +84,31 @@ def get_contact(id: str) -> dict[str, Any]:
 async def set_phone(id: str, phone: str) -> dict[str, Any]:
     """Change the phone number of a contact."""
     arrived(id, "set_phone")
+    await behaves(id, lambda: Path(id).write_text(json.dumps({"phone": phone})))
+    return {"ok": True}
+
+
+@tool(
+    contract={
+        "resources": CONTACT,
+        "touches": [{"contact": {"id": args.id}}],
+        "key": {"arg": "request_id", "honoured": 600},
+        "cases": [
+            {
+                "class": "reversible",
+                "inverse": [
+                    {
+                        "call": "set_phone",
+                        "args": {"id": args.id, "phone": before.contact[0].phone},
+                    }
+                ],
+            }
+        ],
+    }
+)
+async def set_phone_once(id: str, phone: str, request_id: str | None = None) -> dict[str, Any]:
+    """Change the phone number of a contact, once for each request."""
+    arrived(id, "set_phone_once")
     await behaves(id, lambda: Path(id).write_text(json.dumps({"phone": phone})))
     return {"ok": True}
 

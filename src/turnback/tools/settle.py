@@ -193,15 +193,18 @@ async def _found_out(
             late=True,
         )
 
-    async def look() -> Ended | None:
-        """What its things say of it, read again; None where they do not."""
-        if not before.observed or before.unreadable or not _is_over(by, effect):
-            return None
+    async def look() -> tuple[Ended | None, bool]:
+        """What its things say of it, read again; None where they do not. And whether none of what
+        is there could be a stranger's, which the call would write over if it were made again.
+        """
+        if not before.observed or before.unreadable:
+            return None, True
         seen = await after()
         looked = ending.failed(effect, contract, before, seen, None, known=known, replied=True)
         clean = looked.effect.state is CallState.FAILED_CLEAN
         dirty = looked.effect.state is CallState.FAILED_DIRTY
-        return looked if clean or (dirty and ending.accounted_for(looked.effect)) else None
+        known_now = clean or (dirty and ending.accounted_for(looked.effect))
+        return looked if known_now and _is_over(by, effect) else None, known_now
 
     if contract.find is not None:
         reply, n = await _again(by, connection, contract, logged, place, Purpose.FIND)
@@ -215,10 +218,11 @@ async def _found_out(
                     return await done(result), CallOutcome.REPLIED, n
                 case _:
                     pass
-    if not contract.makes and (looked := await look()) is not None:
+    looked, free = (None, True) if contract.makes else await look()
+    if looked is not None:
         return looked, CallOutcome.LOST, 0
     honoured = logged.key_until is not None and logged.key_until > datetime.now(UTC)
-    if replays and honoured and contract.key is not None:
+    if replays and free and honoured and contract.key is not None:
         reply, n = await _again(by, connection, contract, logged, place, Purpose.REPLAY)
         if reply is not None:
             answer = states.body(reply.text, reply.structured)
@@ -232,9 +236,9 @@ async def _found_out(
                     return None, None, 0
                 return failed, CallOutcome.FAILED, n
             return await done(answer), CallOutcome.REPLIED, n
-    if contract.makes and (looked := await look()) is not None:
-        return looked, CallOutcome.LOST, 0
-    return None, None, 0
+    if contract.makes:
+        looked, _ = await look()
+    return looked, None if looked is None else CallOutcome.LOST, 0
 
 
 def _is_over(by: Settling, effect: Effect) -> bool:
