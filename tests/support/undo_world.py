@@ -555,6 +555,7 @@ class Runner:
     confirms: bool | None = None
     passes: bool | None = None
     made: tuple[ResourceKey, ...] = ()
+    may_have_made: bool = False
     crash_at: frozenset[int] = frozenset()
     eager: bool = False
     now: int = HOUR
@@ -604,7 +605,8 @@ class Runner:
             case Send(effect_id, n, key, call):
                 answer, detail = self.world.call(call, key, self._fault(effect_id, n))
                 made = self.made if answer is Answer.OK else ()
-                return Answered(effect_id, n, answer, detail, self.confirms, made)
+                doubt = self.may_have_made
+                return Answered(effect_id, n, answer, detail, self.confirms, made, doubt)
             case Settle(effect_id):
                 self.before(action)
                 effect = self.settled(self.store.effects()[effect_id])

@@ -436,7 +436,10 @@ class _Carrying:
             self.results[effect.id] = sent.result
             detail = "" if secrets.has_secrets(contract) else sent.detail
             made = self._made(effect, call, sent)
-            answered = Answered(effect.id, action.n, sent.answer, detail, sent.confirmed, made)
+            doubt = self._may_have_made(effect, call, sent)
+            answered = Answered(
+                effect.id, action.n, sent.answer, detail, sent.confirmed, made, doubt
+            )
         self.run.feed(answered, now_ms())
         self.untold = True
         half_way = action.n < len(self.run.calls_of(self.run.compensations[effect.id]))
@@ -457,6 +460,12 @@ class _Carrying:
             return choose.made(contract, effect.connection, call.args, sent.result)
         except Unresolved:
             return ()
+
+    def _may_have_made(self, effect: Effect, call: Call, sent: Sent) -> bool:
+        """Whether a refused call may have made something all the same, as of a call of an agent."""
+        contract = self.by.reach.contract(effect.connection, call.tool)
+        refused = answers.is_refused(contract, call.args, Before(()), sent.result)
+        return sent.answer is Answer.REFUSED and bool(contract.makes) and not refused
 
     async def _guarded(self, effect: Effect, action: Send) -> Call:
         """The call with what the last read says it is to be made only upon."""

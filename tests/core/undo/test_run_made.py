@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from undo_ended import ANNA, sent
-from undo_world import Agent, World, thing, undo
+from undo_world import Agent, Fault, World, thing, undo
 
 from turnback.core.effects import Call, Effect, EffectClass
 from turnback.core.undo.rows import Claim, CompensationState, Outcome
@@ -67,3 +67,14 @@ def test_what_is_back_under_its_own_id_is_nothing_new(world: World, agent: Agent
     effect = agent.delete(ANNA)
     store = undo(world, agent, made=(ANNA,))
     assert store.state(effect) is S.REVERTED
+
+
+@pytest.mark.parametrize(("doubt", "state"), [(True, S.IN_DOUBT), (False, S.FAILED)])
+def test_a_refusal_that_may_have_made_something_is_in_doubt(
+    world: World, agent: Agent, doubt: bool, state: S
+) -> None:
+    effect = removed(world, agent, EffectClass.COMPENSABLE)
+    faults = {(effect.id, 1): Fault.REFUSED}
+    store = undo(world, agent, may_have_made=doubt, faults=faults)
+    assert store.state(effect) is state
+    assert len(world.calls) == 1

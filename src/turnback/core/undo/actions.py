@@ -157,7 +157,8 @@ class Observed:
 class Answered:
     """What came of a call. `confirmed` is, of a cancel, the vendor's word that it was in time.
 
-    `made` are the things that it has brought into being, as the called tool's own contract says.
+    `made` are the things that it has brought into being, as the called tool's own contract says;
+    `may_have_made`: it was refused, and that contract cannot tell whether it made any all the same.
     """
 
     effect_id: str
@@ -166,6 +167,7 @@ class Answered:
     detail: str = ""
     confirmed: bool | None = None
     made: tuple[ResourceKey, ...] = ()
+    may_have_made: bool = False
 
 
 Event = Settled | HeldTaken | BrokenOff | Reserved | Delegated | Observed | Answered

@@ -329,7 +329,8 @@ class Run(RunRows):
                     self.write(row, state=CompensationState.VERIFYING)
             case Answer.REFUSED:
                 # Until it is read back, nobody knows what a refused call did.
-                self.write_call(call, phase=CallPhase.UNKNOWN, detail=detail)
+                phase = CallPhase.DEFERRED if event.may_have_made else CallPhase.UNKNOWN
+                self.write_call(call, phase=phase, detail=detail)
                 self.write(row, state=CompensationState.VERIFYING, detail=detail)
             case Answer.TRANSIENT:
                 self.write_call(call, phase=CallPhase.DEFERRED, detail=detail)

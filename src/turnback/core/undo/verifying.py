@@ -74,7 +74,11 @@ def on_verified(run: RunRows, row: CompensationRow, event: Observed) -> None:
     back = drift.put_back(own, state, effect)
     missing = drift.not_back_within(own, state, event.seen)
     made = inverses.has_made(row)
-    if reached is drift.Reached.NOTHING and not made and not _half_way(run, row, own, state):
+    if reached is drift.Reached.NOTHING and any(
+        call.phase is CallPhase.DEFERRED for call in run.sent(row)
+    ):  # what it may have made no look at these things shows
+        ends.end(run, row, CompensationState.IN_DOUBT, Reason.LOST, world=state)
+    elif reached is drift.Reached.NOTHING and not made and not _half_way(run, row, own, state):
         for call in run.sent(row):
             run.write_call(call, phase=CallPhase.NOT_APPLIED)
         _nothing(run, row, state, refused=refused)
@@ -157,6 +161,8 @@ def _without_reading(
             ends_as(CompensationState.NEEDS_YOU, Reason.TOO_LATE)
         else:
             ends_as(CompensationState.IN_DOUBT, Reason.UNCHECKED)
+    elif any(call.phase is CallPhase.DEFERRED for call in run.sent(row)):
+        ends_as(CompensationState.IN_DOUBT, Reason.LOST)
     elif refused and len(run.sent(row)) == 1 and inverses.begins_at(run, row) == 1:
         ends_as(CompensationState.FAILED, Reason.REFUSED)
     elif refused:
