@@ -20,11 +20,12 @@ from turnback.sessions.actor import Actor
 from turnback.sessions.outside import OutsideTools
 from turnback.sessions.undo_carrier import UndoCarrier
 from turnback.store.ids import new_id
-from turnback.tools.calls import Answered, CallLimits, Calls
+from turnback.tools.calls import CallLimits, Calls
 from turnback.tools.catalog import Catalog
 from turnback.tools.connection import KEY, Listed, Reply
 from turnback.tools.registry import Registry
 from turnback.tools.settle import Place
+from turnback.tools.telling import Answered
 
 NAME = "instant"
 ARGUMENTS = {"get_phone": ("id",), "set_phone": ("id", "phone"), "send": ("to", "text")}

@@ -215,7 +215,7 @@ async def test_what_a_deleted_session_holds_back_is_waited_for_by_nobody(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider
 ) -> None:
     async with place(fresh_database, tmp_path, provider) as w, w.opened() as (session, client):
-        held_back = w.server.app.state.sessions.dao.effects
+        held_back = w.server.app.state.sessions.dao.held_back
         await w.turn(client, mails(w, "hello"))
         assert 0 < await held_back.next_due() < 30
         assert (await w.server.http.delete(f"/sessions/{session}")).status_code == 204

@@ -19,7 +19,7 @@ from wire import Client, is_status
 
 from turnback.core.effects import CallState, EffectClass, Standing
 from turnback.core.principal import LOCAL
-from turnback.store.effects import Logged
+from turnback.store.effect_reader import Logged
 
 
 @dataclass

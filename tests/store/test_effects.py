@@ -25,11 +25,12 @@ from turnback.core.tree import NewIds, StateChanged, StepAppended, Tree
 from turnback.core.workflow import EMPTY
 from turnback.store.dao import Dao
 from turnback.store.database import Database
-from turnback.store.effects import CallOutcome, InDoubt, OpenStep, Stands, StandsKnown
+from turnback.store.effects import CallOutcome, InDoubt, OpenStep
 from turnback.store.ids import new_id
 from turnback.store.locks import Held
 from turnback.store.outbox import Status, StepWritten
 from turnback.store.rows import Commit, Idle, SessionKey
+from turnback.store.stands import Stands, StandsKnown
 
 CONTACT = ResourceKey("crm", "contact", (17, "de"))
 STEP = OpenStep(new_id(), new_id(), {"content": "I shall", "toolCalls": []})
@@ -219,13 +220,13 @@ async def test_where_effects_stand_is_read_each_time_whichever_process_has_chang
     key, head = await running(dao)
     first, second = [await intended(dao, key, head, over_doubt=True) for _ in range(2)]
     known = StandsKnown()
-    assert list(await dao.effects.stands(key, known)) == [
+    assert list(await dao.stands.of(key, known)) == [
         Stands(effect.id, STEP.id, "crm.set_phone", Standing.IN_DOUBT) for effect in (first, second)
     ]
     other = dao_of(database).effects
     await other.stand(key, first.id, was=Standing.IN_DOUBT, now=Standing.IN_FORCE)
     third = await intended(dao, key, head, over_doubt=True)
-    stands = await dao.effects.stands(key, known)
+    stands = await dao.stands.of(key, known)
     assert [(one.id, one.standing) for one in stands] == [
         (first.id, Standing.IN_FORCE),
         (second.id, Standing.IN_DOUBT),
@@ -233,13 +234,13 @@ async def test_where_effects_stand_is_read_each_time_whichever_process_has_chang
     ]
     await other.stand(key, second.id, was=Standing.IN_DOUBT, now=None)
     await other.stand(key, first.id, was=Standing.IN_FORCE, now=Standing.REVERTED)
-    stands = await dao.effects.stands(key, known)
+    stands = await dao.stands.of(key, known)
     assert [(one.id, one.standing) for one in stands] == [
         (first.id, Standing.REVERTED),
         (third.id, Standing.IN_DOUBT),
     ]
-    assert await dao.effects.stands(key, known) == stands
-    assert stands == await other.stands(key, StandsKnown())
+    assert await dao.stands.of(key, known) == stands
+    assert stands == await dao.stands.of(key, StandsKnown())
 
 
 async def test_a_call_like_one_that_is_in_doubt_is_not_intended_until_that_was_looked_into(

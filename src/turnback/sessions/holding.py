@@ -27,10 +27,10 @@ from turnback.core.errors import (
 from turnback.sessions.outside import OutsideTools
 from turnback.settings import Settings
 from turnback.store.dao import Dao
-from turnback.store.effects import Logged
+from turnback.store.effect_reader import Logged
 from turnback.store.rows import SessionKey
 from turnback.tools import held
-from turnback.tools.calls import Stopped
+from turnback.tools.making import Stopped
 from turnback.tools.settle import Place
 
 log = structlog.get_logger()
@@ -54,16 +54,16 @@ class HeldCalls:
 
         Raises `DatabaseUnavailable`.
         """
-        effects, settings = self._dao.effects, self._settings
-        left = await effects.abandoned(limit=AT_ONCE, grace=settings.lease_grace)
+        rows, settings = self._dao.held_back, self._settings
+        left = await rows.abandoned(limit=AT_ONCE, grace=settings.lease_grace)
         found: dict[SessionKey, list[str]] = {}
-        for key, effect_id in (*left, *await effects.due(limit=AT_ONCE)):
+        for key, effect_id in (*left, *await rows.due(limit=AT_ONCE)):
             found.setdefault(key, []).append(effect_id)
         for key, ids in found.items():
             if key not in self._sending and len(self._sending) < AT_ONCE:
                 self._sending[key] = task = asyncio.create_task(self._of_session(key, ids))
                 task.add_done_callback(lambda _, key=key: self._sending.pop(key))  # type: ignore[misc]
-        following = await effects.next_due()
+        following = await rows.next_due()
         if following is None or found:
             return settings.poll_interval
         return min(settings.poll_interval, max(0.0, following))
@@ -126,7 +126,9 @@ class HeldCalls:
             with suppress(InvalidArguments):
                 connection, tool = found
                 calls, stop = self._outside.calls, self._stop
-                await held.send(calls, connection, tool, logged, place, stop=stop)
+                await held.send(
+                    calls, self._dao.held_back, connection, tool, logged, place, stop=stop
+                )
                 return
             because = "its tool takes other arguments by now"
         if because is not None:

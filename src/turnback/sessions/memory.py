@@ -29,7 +29,6 @@ from turnback.sessions.broadcast import Told
 from turnback.sessions.commands import Done
 from turnback.settings import Settings
 from turnback.store.dao import Dao
-from turnback.store.effects import StandsKnown
 from turnback.store.loading import Stored
 from turnback.store.outbox import HeadChanged, StepWritten
 from turnback.store.rows import (
@@ -41,6 +40,7 @@ from turnback.store.rows import (
     UnderWay,
     UndoWrite,
 )
+from turnback.store.stands import StandsKnown
 
 HISTORY_BLOCK = 100  # steps read at once for the model
 REPLAYED_AT_ONCE = 100  # events read at once: each may carry a whole workflow

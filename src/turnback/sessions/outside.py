@@ -21,12 +21,14 @@ from turnback.core.contracts.together import called
 from turnback.core.effects import CallState, Effect, Json, ResourceKey
 from turnback.core.errors import ContractRefused, InvalidArguments
 from turnback.store.contracts import Contracts
-from turnback.store.effects import Logged
+from turnback.store.effect_reader import Logged
 from turnback.store.rows import SessionKey
 from turnback.tools import observing
-from turnback.tools.calls import Answered, Calls, check_arguments, told_of
+from turnback.tools.arguments import check_arguments
+from turnback.tools.calls import Calls
 from turnback.tools.registry import Pinned
 from turnback.tools.settle import Place, settle
+from turnback.tools.telling import Answered, told_of
 from turnback.undo.reach import NOT_CONNECTED
 
 if TYPE_CHECKING:

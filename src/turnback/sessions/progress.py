@@ -24,7 +24,8 @@ from turnback.sessions.queue import Queue
 from turnback.sessions.runs import Run, Runs, UndoRun
 from turnback.settings import Settings
 from turnback.store.dao import Dao
-from turnback.store.effects import Logged, OpenStep
+from turnback.store.effect_reader import Logged
+from turnback.store.effects import OpenStep
 from turnback.store.ids import new_id
 from turnback.undo.runner import Step as UndoStep
 

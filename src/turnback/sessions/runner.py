@@ -23,8 +23,8 @@ from turnback.settings import Settings
 from turnback.store.effects import OpenStep
 from turnback.store.ids import new_id
 from turnback.telemetry.runs import ObservedRun
-from turnback.tools.calls import Answered, told_of
 from turnback.tools.settle import Place
+from turnback.tools.telling import Answered, told_of
 
 if TYPE_CHECKING:
     from turnback.agent.models import ChatModel

@@ -13,8 +13,8 @@ from turnback.core.lineage import Branch, Position, segments_at
 from turnback.core.tree import Tree
 from turnback.core.undo.plan import OPEN_STANDINGS
 from turnback.sessions.memory import Memory
-from turnback.store.effects import Stands
 from turnback.store.outbox import OutOfStep
+from turnback.store.stands import Stands
 
 
 def out_of_step(
@@ -59,7 +59,7 @@ async def now(memory: Memory) -> tuple[OutOfStep, ...]:
 
 async def of_family(memory: Memory) -> Sequence[Stands]:
     """Where the effects of the session's family stand. Raises `DatabaseUnavailable`."""
-    return await memory.dao.effects.stands(memory.key, memory.stands)
+    return await memory.dao.stands.of(memory.key, memory.stands)
 
 
 def _on_path_to(

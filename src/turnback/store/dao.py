@@ -43,6 +43,7 @@ from turnback.store.effects import Effects
 from turnback.store.families import Families
 from turnback.store.files import Files
 from turnback.store.folding import unfold
+from turnback.store.held_back import HeldBack
 from turnback.store.identities import Identities
 from turnback.store.ids import is_id
 from turnback.store.keys import IdempotencyKeys
@@ -66,6 +67,7 @@ from turnback.store.sealing import Sealer
 from turnback.store.session_lists import SESSIONS, escape_like
 from turnback.store.session_rows import SESSION, session_row
 from turnback.store.spans import Spans
+from turnback.store.stands import FamilyStands
 from turnback.store.sweeper import Sweeper
 from turnback.store.transcripts import Transcripts
 from turnback.store.undo_plans import UndoPlans
@@ -192,7 +194,9 @@ class Dao:
         self.identities = Identities(database, self.access, self.wakeups)
         self.attachments = Attachments(database, Files(attachments))
         self._sealer = sealer = Sealer(secret_key)
-        self.effects = Effects(database, sealer, self.wakeups, node_id=node_id)
+        self.effects = Effects(database, sealer, self.wakeups)
+        self.held_back = HeldBack(database, sealer, node_id=node_id)
+        self.stands = FamilyStands(database)
         self.undos = Undos(database, self.effects, sealer, self.wakeups)
         self.undo_plans = UndoPlans(database)
         self.undo_runs = UndoRuns(database, self.undos, self.effects, sealer)

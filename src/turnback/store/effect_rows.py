@@ -98,6 +98,23 @@ def about(effect: Effect) -> dict[str, Any]:
     } | ({} if effect.agentic is None else {"agentic": effect.agentic})
 
 
+def end_values(effect: Effect, before: Json, sealer: Sealer, *, secret: bool) -> dict[str, Any]:
+    """The columns that change when a call ends; what a `secret` one says is sealed."""
+    held = dumped(states(effect, before) | ({"args": effect.args} if secret else {}))
+    return {
+        "about": dumped(about(effect)),
+        "states": None if secret else held,
+        "secret": sealer.seal(held.encode(), row=effect.id) if secret else None,
+        "state": effect.state,
+        "class": effect.class_,
+        "contract_case": effect.case,
+        "standing": effect.standing,
+        "hold_until": time_of(effect.hold_until),
+        "cancel_until": time_of(effect.cancel_until),
+        "settles_at": time_of(effect.settles_at),
+    }
+
+
 def effect(row: asyncpg.Record, sealer: Sealer) -> tuple[Effect, Json]:
     """The effect of a row of `EFFECT`, and what its inverse is filled from, where it is there."""
     held = _states(row, sealer)

@@ -15,8 +15,9 @@ from turnback.core.undo.rows import (
 )
 from turnback.store import undo_rows
 from turnback.store.database import Database
+from turnback.store.effect_reader import Logged
 from turnback.store.effect_rows import ms_of
-from turnback.store.effects import Effects, Logged
+from turnback.store.effects import Effects
 from turnback.store.rows import SessionKey, UnderWay
 from turnback.store.sealing import Sealer
 from turnback.store.undo_rows import COMPENSATION

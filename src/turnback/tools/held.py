@@ -16,11 +16,15 @@ from turnback.core.approvals import needs_approval
 from turnback.core.contracts.choose import Before
 from turnback.core.effects import CallState, Effect, ResourceKey, Standing, worst
 from turnback.failpoints import hit
-from turnback.store.effects import CallOutcome, Effects, Logged
+from turnback.store.effect_reader import Logged
+from turnback.store.effects import CallOutcome, Effects
+from turnback.store.held_back import HeldBack
 from turnback.store.locks import Held
 from turnback.store.rows import SessionKey
-from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, Calls, Making, check_arguments, key_of
+from turnback.tools.arguments import check_arguments
+from turnback.tools.calls import Calls
 from turnback.tools.connection import Connection
+from turnback.tools.making import MAY_HAVE_LOST_ITS_RUN, Making, key_of
 from turnback.tools.registry import Tool
 from turnback.tools.settle import PATIENCE, REMEMBERED, Place, now_ms
 
@@ -58,6 +62,7 @@ async def take_back(
 
 async def send(
     calls: Calls,
+    rows: HeldBack,
     connection: Connection,
     tool: Tool,
     logged: Logged,
@@ -85,7 +90,7 @@ async def send(
         hit("held.claim")
         began = asyncio.get_running_loop().time()
         known = await calls.ledger.entries(place.project_id, things, newest=REMEMBERED)
-        number = await calls.effects.claim(
+        number = await rows.claim(
             place.key,
             intent,
             held=held,
@@ -100,7 +105,7 @@ async def send(
         intent = replace(intent, number=number)
         hit("held.claimed")
         late = asyncio.get_running_loop().time() - began > MAY_HAVE_LOST_ITS_RUN
-        if late and not await calls.effects.is_claimed(place.key, effect.id):
+        if late and not await rows.is_claimed(place.key, effect.id):
             return None
         outcome, reply, reason = await making.send(key_of(effect))
         hit("held.replied")

@@ -18,7 +18,8 @@ from turnback.core.contracts.choose import Before
 from turnback.core.contracts.model import Contract
 from turnback.core.effects import CallState, Effect, Json
 from turnback.core.errors import Lost, NotSent, ResourceBusy, Unresolved
-from turnback.store.effects import CallOutcome, Effects, Logged, Purpose
+from turnback.store.effect_reader import Logged
+from turnback.store.effects import CallOutcome, Effects, Purpose
 from turnback.store.ledger import Ledger
 from turnback.store.locks import Locks
 from turnback.store.rows import SessionKey

@@ -47,13 +47,13 @@ from turnback.core.undo.progress import Progress, progress
 from turnback.core.undo.rows import UNDER_WAY, Changes, ResidueRow, RunRow
 from turnback.core.undo.run import Run
 from turnback.failpoints import armed, hit
-from turnback.store.effects import Logged
+from turnback.store.effect_reader import Logged
 from turnback.store.ids import new_id
 from turnback.store.locks import Held, Locks, WaitBrokenOff
 from turnback.store.rows import SessionKey
 from turnback.store.undo_runs import Carried
 from turnback.tools import held
-from turnback.tools.calls import MAY_HAVE_LOST_ITS_RUN, SCOPE
+from turnback.tools.making import MAY_HAVE_LOST_ITS_RUN, SCOPE
 from turnback.tools.settle import Place, Settling, now_ms, settle
 from turnback.undo.gatekeeping import Gatekeeper
 from turnback.undo.reach import NOT_CONNECTED, Reach
