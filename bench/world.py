@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -227,7 +228,9 @@ async def _process(*command: str, **variables: str) -> AsyncIterator[Server]:
     try:
         async with asyncio.timeout(STARTS_WITHIN):
             line = (await process.stdout.readline()).decode()
-        yield Server(process.pid, int(line.rstrip("/ \n").rpartition(":")[2]))
+        port = urlsplit(line.split()[-1]).port
+        assert port is not None, line
+        yield Server(process.pid, port)
     finally:
         if process.returncode is None:
             process.terminate()
