@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import yaml
 from processes import eventually
 from scripted_provider import ScriptedProvider, call, text
 from serving import Server, serving
@@ -168,22 +169,34 @@ class Ground(Acting):
     def written(self) -> list[tuple[str, dict[str, Any]]]:
         """Who wrote what, in order, but for what nobody can know of who looks only now and then.
 
-        That is what strangers changed and then left again as a call of ours had left it.
+        That is what strangers changed and then left again as a call of ours had left it, and no
+        read has shown meanwhile.
         """
-        written = [(author, dict(wrote)) for author, wrote in self.kept.read()["written"]]
+        kept = self.kept.read()
+        written = [(author, dict(wrote)) for author, wrote in kept["written"]]
+        looks = [one for one in kept["calls"] if one[3] and one[5] is None]
         left: dict[str, Any] = {}
-        strange: dict[str, list[dict[str, Any]]] = {}
-        for author, wrote in written:
+        strange: dict[str, list[int]] = {}
+        for at, (author, wrote) in enumerate(written):
             for leaf, value in list(wrote.items()):
                 if author != "stranger":
                     left[leaf] = value
                     strange.pop(leaf, None)
                     continue
-                strange.setdefault(leaf, []).append(wrote)
-                if leaf in left and left[leaf] == value:
+                since = strange.setdefault(leaf, [])
+                since.append(at)
+                shown = any(since[0] < one[6] <= at and self.shows(one, leaf) for one in looks)
+                if leaf in left and left[leaf] == value and not shown:
                     for one in strange.pop(leaf):
-                        del one[leaf]
+                        del written[one][1][leaf]
         return written
+
+    def shows(self, read: Sequence[Any], leaf: str) -> bool:
+        """Whether a read is one of the thing that a leaf belongs to."""
+        [server] = yaml.safe_load(self.module.OVERLAY)["servers"].values()
+        kind, *parts = leaf.split("|")
+        how = server["resources"].get(kind, {}).get("read", {})
+        return how.get("call") == read[0] and {str(arg) for arg in read[1].values()} <= {*parts}
 
     def expected(self) -> dict[str, Any]:
         """Leaf by leaf: last written by a stranger, that value; else as before."""

@@ -9,6 +9,7 @@ import pytest
 from ground import Ground, claimed, grounds, unclaimed
 from processes import eventually
 from scripted_provider import scripted_provider
+from vendors.host import act
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,63 @@ async def test_a_person_who_is_quicker_than_our_call_is_not_written_over(g: Grou
     found = await g.undo()
     assert states(found) in (["partly"], ["failed"], ["needs_review"])
     assert g.world["flags"]["beta"]["doc"] == {"on": False, "by": "theirs"}
+    assert not g.overwritten()
+
+
+@of("flags")
+async def test_what_a_person_changed_and_left_again_unseen_as_it_was_is_put_back(
+    g: Ground,
+) -> None:
+    ours = {"key": "beta", "patch": {"note": "ours"}}
+    theirs = {"key": "beta", "patch": {"note": "theirs"}}
+    await g.turn(("patch_flag", ours))
+    assert g.stranger("patch_flag", **theirs)
+    assert g.stranger("patch_flag", **ours)
+    assert states(await g.undo()) == ["reverted"]
+    assert not g.differing()
+    assert not g.overwritten()
+    await g.begin()
+    await g.turn(("patch_flag", ours))
+    assert g.stranger("patch_flag", **theirs)
+    assert states(await g.undo()) == ["needs_review"]
+    assert g.stranger("patch_flag", **ours)
+    found = await g.undo()
+    assert states(found) == ["needs_review"]
+    assert found is not None
+    assert (claimed(found), claimed(found, theirs=False)) == ({"flag|beta|doc|note"}, set())
+    assert g.world["flags"]["beta"]["doc"]["note"] == "ours"
+    assert not g.differing()
+
+
+@of("flags")
+async def test_a_world_names_what_an_undo_wrote_over(g: Ground) -> None:
+    """What the others are held to: a person's value, however it came there, if it was seen."""
+    ours = {"key": "beta", "patch": {"note": "ours"}}
+    theirs = {"key": "beta", "patch": {"note": "theirs"}}
+    gone = {"key": "beta", "patch": {"note": None}}
+
+    def wrote_over() -> None:
+        with g.kept.open() as doc:
+            act(g.module, doc, "undo", "patch_flag", gone)
+
+    await g.turn(("patch_flag", ours))
+    assert g.stranger("patch_flag", **theirs)
+    wrote_over()
+    assert [leaf for leaf, _ in g.overwritten()] == ["flag|beta|doc|note"]
+    assert g.differing() == {"flag|beta|doc|note"}
+    await g.begin()
+    await g.turn(("patch_flag", ours))
+    assert g.stranger("patch_flag", **theirs)
+    await g.turn(("get_flag", {"key": "dark"}), ("get_flag", {"key": "beta"}))
+    assert g.stranger("patch_flag", **ours)
+    wrote_over()
+    assert [leaf for leaf, _ in g.overwritten()] == ["flag|beta|doc|note"]
+    await g.begin()
+    await g.turn(("patch_flag", ours))
+    assert g.stranger("patch_flag", **theirs)
+    await g.turn(("get_flag", {"key": "dark"}))
+    assert g.stranger("patch_flag", **ours)
+    wrote_over()
     assert not g.overwritten()
 
 

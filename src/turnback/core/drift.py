@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 from turnback.core.contracts.equality import canonical, same
 from turnback.core.contracts.states import Observation, Unreadable
@@ -72,6 +72,16 @@ class LedgerEntry:
     removed: frozenset[LeafPath] = frozenset()
     effect_id: str | None = None
     session_id: str | None = None
+
+    def touches(self, path: LeafPath) -> bool:
+        """Whether it wrote a leaf, or took it away."""
+        return path in self.wrote or path in self.removed
+
+    def left(self, path: LeafPath, now: Leaves) -> bool:
+        """Whether a leaf that it touches is as it left it."""
+        if path in self.wrote:
+            return path in now and same(now[path], self.wrote[path])
+        return path not in now
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,13 +272,9 @@ def strange(
 def writer(entries: Sequence[LedgerEntry], path: LeafPath, now: Leaves) -> LedgerEntry | None:
     """The write of ours that left a leaf as it is now; None where somebody else did."""
     for entry in reversed(entries):
-        if path in entry.wrote or path in entry.removed:
-            as_left = (
-                path in now and same(now[path], entry.wrote[path])
-                if path in entry.wrote
-                else path not in now
-            )
-            return entry if as_left and entry.source is not Source.STRANGER else None
+        if entry.touches(path):
+            ours = entry.source is not Source.STRANGER and entry.left(path, now)
+            return entry if ours else None
     return None
 
 
@@ -557,6 +563,32 @@ def left_by(
     return writer(ledger.get(cell.resource, ()), cell.path, leaf)
 
 
+def is_ours(cell: Cell, now: State, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]) -> bool:
+    """Whether a cell is as a write of ours left it.
+
+    What an inverse has put back as a stranger had left it is the stranger's.
+    """
+    if left_by(cell, now, ledger) is None:
+        return False
+    leaf = {cell.path: now[cell]} if cell in now else {}
+    standing: set[str | None] = set()
+    is_strangers = False
+    for entry in ledger.get(cell.resource, ()):
+        if not entry.touches(cell.path):
+            continue
+        match entry.source:
+            case Source.STRANGER:
+                standing.clear()
+                is_strangers = entry.left(cell.path, leaf)
+            case Source.EFFECT:
+                standing.add(entry.effect_id)
+            case Source.INVERSE:
+                standing.discard(entry.effect_id)
+            case _:
+                assert_never(entry.source)
+    return bool(standing) or not is_strangers
+
+
 def still_written(
     cell: Cell, since: str, ledger: Mapping[ResourceKey, Sequence[LedgerEntry]]
 ) -> dict[str, LedgerEntry]:
@@ -564,8 +596,7 @@ def still_written(
     found: dict[str, LedgerEntry] = {}
     after = False
     for entry in ledger.get(cell.resource, ()):
-        touches = cell.path in entry.wrote or cell.path in entry.removed
-        if entry.effect_id is None or not touches:
+        if entry.effect_id is None or not entry.touches(cell.path):
             continue
         if entry.source is Source.EFFECT and after:
             found[entry.effect_id] = entry

@@ -215,6 +215,7 @@ def test_a_person_who_wrote_between_two_writes_of_ours_is_found(world: World, ag
     store = undo(world, agent)
     assert ended(store, second, first) == [S.REVERTED, S.NEEDS_REVIEW]
     assert value(world, ANNA, "phone") == "theirs"
+    assert [claim.theirs for claim in store.compensations[first.id].claims] == [True]
     assert store.run.outcome is Outcome.PARTIALLY_REVERTED
 
 
@@ -229,6 +230,8 @@ def test_a_stranger_who_wrote_our_older_value_again_is_not_overwritten(
     assert store.compensations[second.id].reason is Reason.ALREADY
     again = undo(world, agent, earlier=store)  # it stays theirs
     assert ended(again, first) == [S.NEEDS_REVIEW]
+    for one in (store, again):
+        assert [claim.theirs for claim in one.compensations[first.id].claims] == [True]
     assert value(world, ANNA, "phone") == "B"
     assert not world.calls
 

@@ -146,7 +146,8 @@ class Host:
                         attempt(self.module, doc, "stranger", what, with_)
             faults = [one["fault"] for one in happens if "fault" in one]
             fault = faults[0] if faults else None
-            doc["calls"].append([name, args, key, is_read, doc["phase"], fault])
+            written = len(doc["written"])  # so far
+            doc["calls"].append([name, args, key, is_read, doc["phase"], fault, written])
             answer = self._answer(doc, name, args, key, fault, is_read)
         if fault in ("dies_before", "dies_after"):
             os._exit(3)

@@ -112,11 +112,11 @@ def end(
 def _left_by_us(
     run: RunRows, basis: drift.Basis, world: drift.State | None
 ) -> frozenset[drift.Cell]:
-    """The leaves that a later call of ours left as they are: none of them is a stranger's."""
+    """Of leaves that are not as the effect left them, or not only by it, those that are ours."""
     if world is None:
         return frozenset()
-    other = drift.differing(basis.part(world), basis.expected)
-    return frozenset(cell for cell in other if drift.left_by(cell, world, run.known) is not None)
+    other = drift.differing(basis.part(world), basis.expected) | basis.marked
+    return frozenset(cell for cell in other if drift.is_ours(cell, world, run.known))
 
 
 def _strayed(

@@ -173,7 +173,8 @@ def claims(
             left |= drift.differing(basis.part(world), basis.goal)
         other = drift.differing(world, basis.goal)
         left = frozenset(cell for cell in other if cell in left or basis.is_unsure(cell))
-        theirs = (left | strayed) & drift.differing(world, basis.expected) - ours
+        not_ours = drift.differing(world, basis.expected) | basis.marked
+        theirs = (left | strayed) & not_ours - ours
     left |= strayed
     if basis.unseen and world is None:
         unknown = (*unknown, *basis.resources)
