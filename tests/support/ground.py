@@ -185,10 +185,12 @@ class Ground(Acting):
                     continue
                 since = strange.setdefault(leaf, [])
                 since.append(at)
-                shown = any(since[0] < one[6] <= at and self.shows(one, leaf) for one in looks)
-                if leaf in left and left[leaf] == value and not shown:
-                    for one in strange.pop(leaf):
-                        del written[one][1][leaf]
+                if leaf not in left or left[leaf] != value:
+                    continue
+                if any(since[0] < one[6] <= at and self.shows(one, leaf) for one in looks):
+                    continue
+                for change in strange.pop(leaf):
+                    del written[change][1][leaf]
         return written
 
     def shows(self, read: Sequence[Any], leaf: str) -> bool:
