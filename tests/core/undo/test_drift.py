@@ -122,6 +122,36 @@ def test_what_a_call_may_have_written_is_claimed_while_it_differs(
     assert not residue.claims(late, CompensationState.NEEDS_REVIEW, world={})
 
 
+@pytest.mark.parametrize(
+    ("world", "is_theirs"),
+    [
+        ({}, False),
+        ({MAIL: "M"}, False),
+        ({("rules", "0"): "theirs"}, True),
+        ({("rules",): ["theirs"]}, True),
+    ],
+)
+def test_what_somebody_has_written_into_a_list_that_was_empty_before_and_removed_is_theirs(
+    world: Leaves, is_theirs: bool
+) -> None:
+    gone = drift.basis(effect({("rules",): [], MAIL: "M"}, {MAIL: "M"}))
+    left = residue.claims(
+        gone, CompensationState.NEEDS_REVIEW, world=drift.state_of(seen({MAIL: "M"} | world))
+    )
+    assert [(claim.path, claim.theirs) for claim in left] == [(("rules",), is_theirs)]
+
+
+def test_what_a_call_wrote_into_an_empty_list_is_ours_whoever_wrote_there_too() -> None:
+    ours: Leaves = {("rules", "0"): "ours"}
+    filled = drift.basis(effect({("rules",): []}, ours))
+    world = drift.state_of(seen(ours | {("rules", "1"): "theirs"}))
+    left = residue.claims(filled, CompensationState.NEEDS_REVIEW, world=world)
+    assert {claim.path: claim.theirs for claim in left} == {
+        ("rules",): False,
+        ("rules", "0"): False,
+    }
+
+
 @pytest.mark.parametrize("narrow", [False, True])
 def test_of_a_thing_of_which_nobody_saw_what_a_call_did_any_change_is_in_the_way(
     narrow: bool,

@@ -10,7 +10,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from turnback.core import drift
-from turnback.core.effects import CallState, Effect, EffectClass, ResourceKey, Standing, Verb
+from turnback.core.effects import (
+    CallState,
+    Effect,
+    EffectClass,
+    ResourceKey,
+    Standing,
+    Verb,
+    lies_under,
+)
 from turnback.core.undo.rows import (
     Claim,
     CompensationRow,
@@ -175,6 +183,7 @@ def claims(
         left = frozenset(cell for cell in other if cell in left or basis.is_unsure(cell))
         not_ours = drift.differing(world, basis.expected) | basis.marked
         theirs = (left | strayed) & not_ours - ours
+        theirs |= {cell for cell in left if _is_filled(cell, basis, world, ours)}
     left |= strayed
     if basis.unseen and world is None:
         unknown = (*unknown, *basis.resources)
@@ -184,3 +193,19 @@ def claims(
         *(Claim(resource, ()) for resource in dict.fromkeys(whole)),
         *(Claim(cell.resource, cell.path, cell in theirs) for cell in drift.in_order(left)),
     )
+
+
+def _is_filled(
+    cell: drift.Cell, basis: drift.Basis, world: drift.State, ours: frozenset[drift.Cell]
+) -> bool:
+    """Whether somebody else has written into what was empty before and gone after the effect.
+
+    An empty list or object is a leaf, and none once something is in it.
+    """
+    within = [other for other in world if _lies_in(other, cell)]
+    expected = any(_lies_in(other, cell) for other in basis.expected)
+    return bool(within) and not expected and ours.isdisjoint(within)
+
+
+def _lies_in(cell: drift.Cell, other: drift.Cell) -> bool:
+    return cell.resource == other.resource and lies_under(cell.path, (other.path,))
