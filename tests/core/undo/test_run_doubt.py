@@ -11,12 +11,14 @@ from undo_world import FAR, HOUR, Agent, Fault, Runner, Store, World, planned, t
 
 from turnback.core.drift import Cell
 from turnback.core.effects import Call, CallState, Effect, EffectClass, Standing, Touch, Verb
+from turnback.core.undo.account import foreseen
 from turnback.core.undo.actions import Action, Finish, Send, Wait
 from turnback.core.undo.budget import UndoLimits
 from turnback.core.undo.outcome import Count, counts
 from turnback.core.undo.plan import make_plan
 from turnback.core.undo.rows import CallPhase, Claim, CompensationState, Outcome, Policy, Reason
 from turnback.core.undo.run import Run
+from turnback.core.undo.words import Language
 
 
 @pytest.mark.parametrize(
@@ -222,6 +224,10 @@ def test_what_was_not_refunded_is_not_said_to_be(world: World, agent: Agent) -> 
     store = undo(world, agent)
     assert ended(store, charge) == [S.NEEDS_YOU]
     assert store.residues[charge.id].template == "needs_you"
+    (member,) = store.plan.members
+    ahead = foreseen(agent.effects[charge.id], member, language=Language.ENGLISH, when=str)
+    assert ahead is not None
+    assert "refunded" not in ahead.what
 
 
 def test_a_compensation_that_was_not_found_to_work_is_not_called_one(

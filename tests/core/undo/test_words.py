@@ -127,6 +127,18 @@ def test_nobody_is_written_to_who_was_not_told() -> None:
 
 
 @pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("template", ["payment_refunded", "compensated", "unchecked"])
+def test_of_what_told_nobody_it_is_not_said_that_somebody_may_have_seen_it(
+    language: Language, template: str
+) -> None:
+    words = WORDS[language]
+    offset = residue_text(left(template, people=(), fix=Fix.NOBODY), language, str)
+    assert offset.saw == words.nobody_told
+    told = residue_text(left(template, people=(), fix=Fix.PEOPLE), language, str)
+    assert words.nobody_named.lower() in told.saw.lower()
+
+
+@pytest.mark.parametrize("language", Language)
 def test_who_is_not_named_begins_a_sentence_as_words_do_and_a_name_stays_as_it_is(
     language: Language,
 ) -> None:

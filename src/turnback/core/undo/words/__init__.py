@@ -98,7 +98,8 @@ def residue_text(
             date=residue.since,
             body=words.draft_body.format(**facts),
         )
-    saw = template.saw.format(**facts)
+    told_nobody = residue.fix is Fix.NOBODY and not residue.people and template.saw == words.seen
+    saw = (words.nobody_told if told_nobody else template.saw).format(**facts)
     if not residue.people:
         saw = saw[:1].upper() + saw[1:]  # a name keeps its letters, these words begin a sentence
     return ResidueText(

@@ -230,6 +230,8 @@ WORDS = Words(
         Count.REVERT: ("{n} zurückgenommen", "{n} zurückgenommen"),
     },
     settles="Es wird am {when} endgültig.",
+    seen=SEEN,
+    nobody_told=NOBODY,
     nobody_named="Personen, die das Werkzeug nicht nennt",
     and_more="{named} und {more} weitere",
     no_detail="das Werkzeug hat keinen Grund genannt",

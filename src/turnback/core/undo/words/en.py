@@ -203,6 +203,8 @@ WORDS = Words(
         Count.REVERT: ("{n} reverted", "{n} reverted"),
     },
     settles="It settles on {when}.",
+    seen=SEEN,
+    nobody_told=NOBODY,
     nobody_named="people whom the tool does not name",
     and_more="{named} and {more} more",
     no_detail="the tool gave no reason",

@@ -35,6 +35,8 @@ class Words:
     outcomes: Mapping[Outcome, str]
     counts: Mapping[Count, tuple[str, str]]
     settles: str
+    seen: str
+    nobody_told: str
     nobody_named: str
     and_more: str
     no_detail: str
