@@ -15,7 +15,13 @@ from typing import Any
 
 import httpx
 import orjson
-from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    RetryPromptPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
 from turnback.agent.models import ChatModel
@@ -73,23 +79,23 @@ class Script:
         self, messages: list[ModelMessage], _: AgentInfo
     ) -> AsyncIterator[str | DeltaToolCalls]:
         """As a model of pydantic-ai."""
-        calls = self._said.pop(_script(messages), [])
+        script, answered = _script(messages)
+        calls = [] if answered else self._said[script]  # asked again, it says the same again
         yield "done"
         for n, (name, args) in enumerate(calls, start=1):
             yield {n: DeltaToolCall(name=name, json_args=args)}
 
 
-def _script(messages: Sequence[ModelMessage]) -> str:
-    """The script that the last prompt names, whatever it has been told beside that."""
-    prompts = [
-        str(part.content)
-        for message in messages
-        if isinstance(message, ModelRequest)
-        for part in message.parts
-        if isinstance(part, UserPromptPart)
-    ]
-    named: list[str] = NAMED.findall(prompts[-1])
-    return named[-1]
+def _script(messages: Sequence[ModelMessage]) -> tuple[str, bool]:
+    """The script that the last prompt names, and whether its calls have been answered."""
+    named, answered = "", False
+    for message in messages:
+        for part in message.parts if isinstance(message, ModelRequest) else ():
+            if isinstance(part, UserPromptPart) and (found := NAMED.findall(str(part.content))):
+                named, answered = found[-1], False
+            elif isinstance(part, ToolReturnPart | RetryPromptPart):
+                answered = True
+    return named, answered
 
 
 class _Scripted(Sessions):

@@ -48,6 +48,10 @@ ROWS_ASKED_FOR = (
     "200 sockets, an event of",
     "p99 of a revert among 2,000 idle sockets and 100 active sessions",
     "overhead of the agent loop per step",
+    "the log of a call outside: reversible",
+    "the log of a call outside: undeclared",
+    "undo, per effect",
+    "an undo plan of 12 effects",
     "cold start to the first socket",
     "load of an evicted session of 10,000 steps",
 )
