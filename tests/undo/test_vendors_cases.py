@@ -120,6 +120,16 @@ async def test_what_a_person_changed_and_left_again_unseen_as_it_was_is_put_back
 
 
 @of("flags")
+async def test_what_an_inverse_left_half_way_is_nobody_elses(g: Ground) -> None:
+    await g.turn(("delete_flag", {"key": "old"}))
+    g.script({"count": "archive_flag", "at": 1, "fault": "refused", "times": 9})
+    found = await g.undo()
+    assert states(found) == ["partly"]
+    assert found is not None
+    assert g.differing() == claimed(found, theirs=False) == {"flag|old|archived"}
+
+
+@of("flags")
 async def test_a_world_names_what_an_undo_wrote_over(g: Ground) -> None:
     """What the others are held to: a person's value, however it came there, if it was seen."""
     ours = {"key": "beta", "patch": {"note": "ours"}}

@@ -90,7 +90,8 @@ def end(
             strayed=_strayed(run, row, world)
             | missing
             | drift.not_back_within(basis, basis.expected if world is None else world),
-            ours=_left_by_us(run, basis, world),
+            ours=_left_by_us(run, basis, world)
+            | (basis.writes if state is CompensationState.PARTLY and row.attempts else frozenset()),
             earlier=row.claims,
             unknown=[touch.resource for touch in effect.touches if in_doubt],
         ),
