@@ -541,6 +541,8 @@ class Runner:
 
     `faults` says what goes wrong, by effect and ordinal of the call. `crash_at`: the moments, of
     all before and after an action, at which the process ends; another goes on from the rows.
+    `verifies`: whether the contract of a charge can tell that it is given back; where it cannot,
+    the refund's own contract says that it makes something.
     """
 
     world: World
@@ -554,6 +556,7 @@ class Runner:
     )
     confirms: bool | None = None
     passes: bool | None = None
+    verifies: bool = True
     made: tuple[ResourceKey, ...] = ()
     may_have_made: bool = False
     crash_at: frozenset[int] = frozenset()
@@ -601,7 +604,8 @@ class Runner:
             case Read(effect_id, why, resources):
                 self.before(action)
                 seen = {key: self.world.read(key) for key in resources}
-                return Observed(effect_id, why, seen, self._passes(seen))
+                adds = not self.verifies and any(key.kind == "charge" for key in resources)
+                return Observed(effect_id, why, seen, self._passes(seen), adds=adds)
             case Send(effect_id, n, key, call):
                 answer, detail = self.world.call(call, key, self._fault(effect_id, n))
                 made = self.made if answer is Answer.OK else ()
@@ -621,10 +625,12 @@ class Runner:
 
     def _passes(self, seen: Mapping[ResourceKey, Observation | Unreadable]) -> bool | None:
         """What a contract's `verify` says; of a charge that is given back, that it is."""
+        if self.passes is not None:
+            return self.passes
         for key, sight in seen.items():
-            if key.kind == "charge" and self.passes is None and isinstance(sight, Observation):
+            if self.verifies and key.kind == "charge" and isinstance(sight, Observation):
                 return sight.leaves.get(("status",)) == "refunded"
-        return self.passes
+        return None
 
     def _log(self, effect: Effect) -> None:
         """What is found out of a doubt is in the log at once, whatever becomes of the process."""

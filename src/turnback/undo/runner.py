@@ -278,7 +278,11 @@ class _Carrying:
         before = await self._telling(self._observe(effect, action.resources))
         self.seen[effect.id] = before
         observed = Observed(
-            effect.id, action.why, dict(before.observed), await self._passes(effect, before)
+            effect.id,
+            action.why,
+            dict(before.observed),
+            await self._passes(effect, before),
+            adds=action.why is Why.READ_BACK and self._adds(effect),
         )
         self.run.feed(observed, now_ms())
         if action.why is Why.CHECK:
@@ -466,6 +470,18 @@ class _Carrying:
         contract = self.by.reach.contract(effect.connection, call.tool)
         refused = answers.is_refused(contract, call.args, Before(()), sent.result)
         return sent.answer is Answer.REFUSED and bool(contract.makes) and not refused
+
+    def _adds(self, effect: Effect) -> bool:
+        """Whether the call that was made last can only add to the things of its effect."""
+        row = self.run.compensations[effect.id]
+        call = self.run.calls_of(row)[self.run.sent(row)[-1].n - 1]
+        contract = self.by.reach.contract(effect.connection, call.tool)
+        try:
+            about = choose.touched(contract, effect.connection, call.args)
+        except Unresolved:
+            return False
+        own = self.run.whole(row).resources
+        return bool(contract.makes) and not any(key in own for key in about)
 
     async def _guarded(self, effect: Effect, action: Send) -> Call:
         """The call with what the last read says it is to be made only upon."""

@@ -59,6 +59,7 @@ class Story:
     during: tuple[tuple[int, Any], ...] = ()
     faults: tuple[tuple[int, int, Fault], ...] = ()
     key_ms: int = HOUR
+    verifies: bool = True
     policy: Policy = Policy.INDEPENDENT
     budget: int | None = None
     asked: frozenset[int] | None = None
@@ -78,6 +79,7 @@ def stories(draw: Callable[..., Any], *, strangers: bool = True, faults: bool = 
         during=tuple(draw(st.lists(moments, max_size=2))) if strangers else (),
         faults=tuple(draw(st.lists(wrong, max_size=3))) if faults else (),
         key_ms=draw(st.sampled_from([0, HOUR])),
+        verifies=draw(st.booleans()),
         policy=draw(st.sampled_from(list(Policy))),
         budget=draw(st.one_of(st.none(), st.integers(0, 6))),
         asked=draw(st.one_of(st.none(), st.frozensets(st.integers(1, 8), min_size=1, max_size=3))),
@@ -166,7 +168,9 @@ def carried_out(
             strange(world, during[at])
 
     faults = {(f"session-1-e{number}", n): fault for number, n, fault in story.faults}
-    runner = Runner(world, store, faults=faults, before=come, crash_at=crash_at)
+    runner = Runner(
+        world, store, faults=faults, before=come, crash_at=crash_at, verifies=story.verifies
+    )
     return world, runner.carry_out()
 
 
@@ -266,6 +270,7 @@ def same_as_undisturbed(story: Story, moments: frozenset[int]) -> None:
     story = Story(
         acts=story.acts,
         late=story.late,
+        verifies=story.verifies,
         faults=tuple(fault for fault in story.faults if fault[2] in TIMELESS),
         policy=story.policy,
         asked=story.asked,
@@ -296,6 +301,12 @@ def test_a_run_that_was_cut_off_comes_to_the_same_at_length(
     story: Story, moments: frozenset[int]
 ) -> None:
     same_as_undisturbed(story, moments)
+
+
+@pytest.mark.parametrize("verifies", [True, False])
+def test_a_refund_of_which_nobody_has_the_answer_comes_to_the_same(verifies: bool) -> None:
+    for moment in range(12):
+        same_as_undisturbed(Story(acts=(("charge",),), verifies=verifies), frozenset({moment}))
 
 
 @pytest.mark.parametrize("act", [("charge",), ("set", "anna", "phone", "r")])

@@ -144,6 +144,8 @@ class Observed:
     what it looks at is not known.
 
     `for_good`: what could not be read will not be readable by waiting (no right to it any more).
+    `adds`: the call of the inverse that was made last makes something new, as its tool's own
+    contract says, and touches nothing of what was read.
     """
 
     effect_id: str
@@ -151,6 +153,7 @@ class Observed:
     seen: Seen
     passes: bool | None = None
     for_good: bool = False
+    adds: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,11 @@ def on_read_back(run: RunRows, row: CompensationRow, event: Observed, now: int) 
         run.ready = row.effect_id
     elif row.verb is not Verb.REVERT:
         # It has no goal that would tell its own writing from a stranger's: made again by its key
-        # it does nothing if it was made, and if it was not it would write over what is there now.
+        # it does nothing if it was made, and if it was not it would write over what is there now,
+        # unless all that it does is something new.
         narrow = run.effects[row.effect_id].narrow
         again = last.phase is CallPhase.UNKNOWN and inverses.honoured(last, call, now)
-        if again and not drift.in_its_way(own, state, narrow=narrow):
+        if again and (event.adds or not drift.in_its_way(own, state, narrow=narrow)):
             run.ready = row.effect_id
         else:
             ends.end(run, row, CompensationState.IN_DOUBT, Reason.LOST, world=state)
