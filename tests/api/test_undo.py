@@ -106,6 +106,23 @@ async def test_what_has_been_put_back_is_told_while_a_look_at_the_next_takes_lon
         assert (report["outcome"], w.phone()) == ("fully_reverted", "1")
 
 
+async def test_an_offset_that_makes_something_new_is_asked_for_again_by_its_key(
+    fresh_database: str, tmp_path: Path, provider: ScriptedProvider
+) -> None:
+    async with (
+        place(fresh_database, tmp_path, provider, tool_timeout=1.0) as w,
+        w.opened() as (session, client),
+    ):
+        turn = await w.turn(client, call("python__bill", {"id": w.contact("ann")}, id="b1"))
+        plan = await w.plan(session, turn_ids=[turn])
+        (tmp_path / "hang").touch()
+        started = await w.start(session, plan["plan_id"])
+        await eventually(lambda: w.calls("credit") == 2)
+        (tmp_path / "hang").unlink()
+        assert states(await w.report(session, started.json()["undo_id"])) == ["compensated"]
+        assert len(list(w.folder.glob("ann.credit-*"))) == 1
+
+
 @pytest.mark.undo(25)
 async def test_nothing_is_undone_while_a_call_is_in_flight_but_after_a_stop_and_a_plan(
     fresh_database: str, tmp_path: Path, provider: ScriptedProvider

@@ -30,6 +30,7 @@ from websockets.exceptions import WebSocketException
 from whole import check_whole
 from wire import Gone
 
+from turnback.core.drift import DOUBTFUL
 from turnback.core.effects import CallState
 from turnback.tools.settle import MARGIN_MS
 
@@ -158,7 +159,7 @@ class Pair:
         """Somewhere between two calls of the next few; sooner or later where none arrives."""
         arrived = len(self.vendor.arrived) + self.random.randint(1, 30)
         with suppress(TimeoutError):
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(3):
                 while len(self.vendor.arrived) < arrived:  # noqa: ASYNC110 - a list has no event
                     await asyncio.sleep(0.005)
         await asyncio.sleep(self.random.uniform(0, 0.03))
@@ -340,7 +341,7 @@ EDITED = (
 @pytest.mark.parametrize(
     ("seed", "ends", "writes"),
     [
-        pytest.param(100, 2, 8, id="quick"),
+        pytest.param(100, 1, 6, id="quick"),
         *(pytest.param(seed, 12, 60, marks=pytest.mark.soak, id=str(seed)) for seed in range(6)),
     ],
 )
@@ -378,8 +379,9 @@ async def test_two_servers_killed_at_random_lose_nothing_and_do_nothing_twice(
             pair.finish()
         async with serving(fresh_database, **settings) as server:
             await settled(server, session)
-            await asyncio.sleep(server.settings.tool_timeout + MARGIN_MS / 1000)
             logged = await effects(server, session)
+            if any(one.state in DOUBTFUL for one in logged):  # until no call can still be acting
+                await asyncio.sleep(server.settings.tool_timeout + MARGIN_MS / 1000)
             plan = await planned(
                 server, session, effect_ids=[one.id for one in logged], with_dependents=True
             )

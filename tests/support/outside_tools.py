@@ -318,6 +318,53 @@ async def charge(at: str, amount: str) -> dict[str, Any]:
 @tool(
     contract={
         "resources": CONTACT,
+        "makes": [{"contact": {"id": result.credit}}],
+        "key": {"arg": "request_id", "honoured": 600},
+        "cases": [{"class": "irreversible"}],
+    }
+)
+async def credit(id: str, request_id: str | None = None) -> dict[str, Any]:
+    """Make a credit note for a contact that was billed, once for each request."""
+    arrived(id, "credit")
+    note = Path(f"{id}.credit-{str(request_id).replace(':', '-')}")
+
+    def act() -> None:
+        note.write_text(json.dumps({"phone": "a credit note"}))
+        Path(id).write_text(json.dumps({"phone": "credited"}))
+
+    await behaves(id, act)
+    return {"credit": str(note)}
+
+
+@tool(
+    contract={
+        "resources": CONTACT,
+        "touches": [{"contact": {"id": args.id}}],
+        "cases": [
+            {
+                "class": "compensable",
+                "residue": "payment_refunded",
+                "inverse": [
+                    {
+                        "call": "credit",
+                        "args": {"id": args.id},
+                        "key": {"arg": "request_id", "honoured": 600},
+                    }
+                ],
+            }
+        ],
+    }
+)
+async def bill(id: str) -> dict[str, Any]:
+    """Bill a contact."""
+    arrived(id, "bill")
+    await behaves(id, lambda: Path(id).write_text(json.dumps({"phone": "billed"})))
+    return {"ok": True}
+
+
+@tool(
+    contract={
+        "resources": CONTACT,
         "touches": [{"contact": {"id": args.id}}],
         "cases": [
             {
